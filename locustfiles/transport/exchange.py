@@ -1,0 +1,276 @@
+"""One request and its response: sent at a stamped instant, collected by event-loop callbacks.
+
+The read callback takes the stamp first and then only appends: decoding happens after the exchange is over,
+and the waiting greenlet is woken once, at the end.
+"""
+
+import errno
+import struct
+import time
+from collections.abc import Sequence
+from ssl import SSLError
+from typing import Any
+
+import gevent
+from gevent.event import Event
+from geventhttpclient.response import HTTPParseError
+
+from locustfiles.transport import sse
+from locustfiles.transport.connection import Connection, timed_open
+from locustfiles.transport.reply import Clock, End, Reply, ResponseParser, decompress
+from locustfiles.transport.tls import READ_SIZE
+
+READABLE, WRITABLE = 1, 2  # libev's event bits
+TIMESPEC = struct.Struct("@ll")
+ANCILLARY_SIZE = 32  # CMSG_SPACE of one struct timespec
+
+_in_flight = 0
+
+
+def in_flight() -> int:
+    """How many exchanges of this process are sent and not over."""
+    return _in_flight
+
+
+class Exchange:
+    """Made by `Connection.prepare`; used once: `send()`, `wait()`."""
+
+    def __init__(self, connection: Connection, method: str, request: bytes) -> None:
+        self.connect_ms: float | None = None
+        self.sent_ns = 0
+        self._connection = connection
+        self._request = request
+        self._unsent = memoryview(b"")
+        self._parser = ResponseParser(method)
+        self._arrivals: list[tuple[int, int]] = []
+        self._head_ns: int | None = None
+        self._last_read_ns = 0
+        self._clock: Clock = "kernel"
+        self._end: End | None = None
+        self._end_ns = 0
+        self._error = ""
+        self._over = Event()
+        self._watchers: list[Any] = []
+        self._leave_after: int | None = None
+        self._events_counter = sse.Counter()
+
+    @property
+    def arrivals(self) -> int:
+        """How many reads have brought body bytes so far."""
+        return len(self._arrivals)
+
+    def open_connection(self) -> None:
+        """Open the connection, counting the time apart; failure becomes the reply's end."""
+        try:
+            self.connect_ms = timed_open(self._connection)
+        except OSError as error:
+            self._error = (
+                f"cannot connect to {self._connection.target.authority}: {error or type(error).__name__}"
+            )
+            self._end = "refused"
+
+    def send(self) -> None:
+        """Stamp `sent_ns` and send. Does not read and does not wait."""
+        self._arm()
+        self._send_now()
+
+    def _arm(self) -> None:
+        """All that has to come before the stamp: a connection that is still open, and its read callback."""
+        if self.sent_ns or self._watchers:
+            raise RuntimeError("an exchange can be sent only once")
+        if self._end is None and not self._connection.is_open:
+            self.open_connection()
+        if self._end is None:
+            self._watch(READABLE, self._on_readable)
+
+    def _send_now(self) -> None:
+        global _in_flight
+        sock, tls = self._connection.sock, self._connection.tls
+        request = tls.encrypt(self._request) if tls else self._request
+        _in_flight += 1
+        self.sent_ns = time.time_ns()
+        if sock is None or self._end is not None:
+            self._finish(self._end or "refused", self._error)
+            return
+        try:
+            sent = sock.send(request)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            # The server may have answered before it closed: the read callback finds out.
+            self._error = str(error)
+            return
+        if sent < len(request):
+            self._unsent = memoryview(request)[sent:]
+            self._watch(WRITABLE, self._on_writable)
+
+    def _watch(self, events: int, callback: Any) -> None:
+        assert self._connection.sock is not None
+        watcher = gevent.get_hub().loop.io(self._connection.sock.fileno(), events)
+        watcher.start(callback)
+        self._watchers.append(watcher)
+
+    def _on_writable(self) -> None:
+        assert self._connection.sock is not None
+        try:
+            self._unsent = self._unsent[self._connection.sock.send(self._unsent) :]
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._error = str(error)
+            self._unsent = memoryview(b"")
+        if not self._unsent:
+            watcher = self._watchers.pop()
+            watcher.stop()
+            watcher.close()
+
+    def _on_readable(self) -> None:
+        assert self._connection.sock is not None
+        try:
+            data, ancillary, _, _ = self._connection.sock.recvmsg(READ_SIZE, ANCILLARY_SIZE)
+            if ancillary:
+                seconds, nanoseconds = TIMESPEC.unpack(ancillary[0][2])
+                stamp_ns = seconds * 1_000_000_000 + nanoseconds
+            else:
+                stamp_ns = time.time_ns()
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._finish("refused" if error.errno == errno.ECONNREFUSED else "reset", str(error))
+            return
+        if not data:
+            self._on_end_of_stream()
+            return
+        if not ancillary:
+            self._clock = "user"
+        self._last_read_ns = stamp_ns
+        ended = False
+        if self._connection.tls is not None:
+            try:
+                data, ended = self._connection.tls.decrypt(data)
+            except SSLError as error:
+                self._finish("cut", f"TLS: {error}")
+                return
+        if data:
+            self._collect(stamp_ns, data)
+        if ended and self._end is None:
+            self._on_end_of_stream()
+
+    def _collect(self, stamp_ns: int, data: bytes) -> None:
+        parser = self._parser
+        before = len(parser.body)
+        try:
+            parser.feed(data)
+            broken = ""
+        except HTTPParseError as error:
+            broken = f"not HTTP: {error}"
+        if len(parser.body) > before:
+            self._arrivals.append((stamp_ns, len(parser.body)))
+        if self._head_ns is None and parser.status is not None:
+            self._head_ns = stamp_ns
+        if parser.finished:
+            # Bytes after the end: the response stands, the connection is not to be used again.
+            self._finish("complete", keep=not broken and not self._unsent and parser.should_keep_alive())
+        elif broken:
+            self._finish("cut", broken)
+        elif self._leave_after is not None:
+            self._leave_when_due()
+
+    def _on_end_of_stream(self) -> None:
+        if not self._last_read_ns:
+            self._finish("closed_clean", self._error or "the server closed the connection without answering")
+            return
+        try:
+            self._parser.feed(b"")  # tells llhttp that a body without a length ends here
+            self._finish(
+                "complete" if self._parser.finished else "cut", "connection closed before the head's end"
+            )
+        except HTTPParseError:
+            self._finish("cut", "connection closed in the middle of the response")
+
+    def _leave_when_due(self) -> None:
+        assert self._leave_after is not None
+        if self._events_counter.count(self._parser.body) >= self._leave_after:
+            self.leave()
+
+    def leave(self, reset: bool = False) -> None:
+        """Close the connection now, whatever has come: with a FIN, or with `reset` an RST."""
+        if self._end is None:
+            self._finish("left", reset=reset)
+
+    def _finish(self, end: End, error: str = "", *, keep: bool = False, reset: bool = False) -> None:
+        global _in_flight
+        for watcher in self._watchers:
+            watcher.stop()
+            watcher.close()
+        self._watchers.clear()
+        if not keep:
+            self._connection.close(reset)
+        if self.sent_ns and not self._over.is_set():
+            _in_flight -= 1
+        self._end = end
+        self._error = "" if end == "complete" else error
+        last_byte_ns = self._arrivals[-1][0] if self._arrivals else self._head_ns
+        self._end_ns = last_byte_ns if end == "complete" and last_byte_ns else time.time_ns()
+        self._over.set()
+
+    def wait(
+        self, idle_deadline_s: float, leave_after_events: int | None = None, total_s: float | None = None
+    ) -> Reply:
+        """Block this greenlet until the response is over, for whatever reason, and return it.
+
+        The end is "hang" after `idle_deadline_s` seconds without a byte, or `total_s` seconds in all. With
+        `leave_after_events` the connection is closed as soon as so many SSE events have arrived. A greenlet
+        killed here closes the connection; `reply()` then still gives what had come.
+        """
+        if not self.sent_ns:
+            raise RuntimeError("wait() before send()")
+        if leave_after_events is not None and self._end is None:
+            self._leave_after = leave_after_events
+            self._leave_when_due()
+        started = time.monotonic()
+        try:
+            while not self._over.is_set():
+                idle_s = (time.time_ns() - max(self.sent_ns, self._last_read_ns)) / 1e9
+                left_s = idle_deadline_s - idle_s
+                if total_s is not None:
+                    left_s = min(left_s, total_s - (time.monotonic() - started))
+                if left_s <= 0:
+                    self._finish("hang", f"no end: last byte {idle_s:.1f} s ago")
+                    break
+                self._over.wait(left_s)
+        finally:
+            self.leave()
+        return self.reply()
+
+    def reply(self) -> Reply:
+        """The response as far as it has come."""
+        error = self._error
+        body, arrivals, headers = bytes(self._parser.body), self._arrivals, self._parser.header_dict()
+        body, arrivals, trouble = decompress(body, arrivals, headers.get("content-encoding", ""))
+        return Reply(
+            status=self._parser.status,
+            headers=headers,
+            sent_ns=self.sent_ns,
+            connect_ms=self.connect_ms,
+            body=body,
+            arrivals=arrivals,
+            head_ns=self._head_ns,
+            end_ns=self._end_ns or time.time_ns(),
+            clock=self._clock,
+            end=self._end or "left",
+            error=error or trouble,
+        )
+
+
+def fire(exchanges: Sequence[Exchange]) -> float:
+    """Send a prepared wave in one tight loop; returns the spread of `sent_ns` in ms.
+
+    Connections that the server closed meanwhile are reopened before the first byte of the wave.
+    """
+    for exchange in exchanges:
+        exchange._arm()
+    for exchange in exchanges:
+        exchange._send_now()
+    stamps = [exchange.sent_ns for exchange in exchanges]
+    return (max(stamps) - min(stamps)) / 1e6 if stamps else 0.0
