@@ -23,6 +23,11 @@ PlainSocket = monkey.get_original("socket", "socket")
 # <asm-generic/socket.h>; Python's socket module has no name for it. The kernel then stamps every packet on
 # arrival (CLOCK_REALTIME) and recvmsg hands the stamp over, however late we read.
 SO_TIMESTAMPNS = 35
+# Stamping is switched on system-wide, some ms after the first socket asks for it: keep one that asked, so
+# that the first response is stamped like all others.
+_KEEPS_STAMPING = PlainSocket(socket.AF_INET, socket.SOCK_DGRAM)
+if sys.platform == "linux":
+    _KEEPS_STAMPING.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 CLOSE_WITH_RESET = struct.pack("ii", 1, 0)  # struct linger: on, zero seconds
 
 
