@@ -17,11 +17,11 @@ class Target:
     @classmethod
     def parse(cls, url: str) -> Self:
         """Take apart `http[s]://host[:port][/prefix]`; ValueError says in one line what is wrong with it."""
-        parts = urlsplit(url.strip())
         try:
+            parts = urlsplit(url.strip())
             port = parts.port
-        except ValueError:
-            raise ValueError(f"base URL {url!r}: the port must be a number from 0 to 65535") from None
+        except ValueError as error:
+            raise ValueError(f"base URL {url!r}: {error}") from None
         if parts.scheme not in ("http", "https"):
             raise ValueError(f"base URL {url!r}: must begin with http:// or https://")
         if not parts.hostname:

@@ -28,22 +28,22 @@ class Peer:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.written_ns: list[int] = []
-        self._received = b""
+        self._received = bytearray()
 
     def request(self) -> bytes:
         """The next whole request (head and body), or what came before the client closed."""
         while b"\r\n\r\n" not in self._received and self._more():
             pass
-        head, _, rest = self._received.partition(b"\r\n\r\n")
-        length = 0
+        head, _, _ = self._received.partition(b"\r\n\r\n")
+        whole = len(head) + 4
         for line in head.split(b"\r\n"):
             name, _, value = line.partition(b":")
             if name.lower() == b"content-length":
-                length = int(value)
-        while len(rest) < length and self._more():
-            rest = self._received.partition(b"\r\n\r\n")[2]
-        whole = len(head) + 4 + length
-        request, self._received = self._received[:whole], self._received[whole:]
+                whole += int(value)
+        while len(self._received) < whole and self._more():
+            pass
+        request = bytes(self._received[:whole])
+        del self._received[:whole]
         return request
 
     def _more(self) -> bool:
