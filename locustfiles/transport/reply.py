@@ -100,16 +100,21 @@ def decompress(
     plain = bytearray()
     plain_arrivals = []
     start = 0
-    try:
-        for stamp_ns, stop in arrivals:
-            piece = body[start:stop]
+    trouble = ""
+    for stamp_ns, stop in arrivals:
+        piece = body[start:stop]
+        start = stop
+        try:
             while piece:
                 plain += decoder.decompress(piece)
                 piece = decoder.unused_data
                 if piece:  # another gzip member follows
                     decoder = zlib.decompressobj(wbits=47)
-            plain_arrivals.append((stamp_ns, len(plain)))
-            start = stop
-    except zlib.error as error:
-        return bytes(plain), plain_arrivals, f"broken {coding} body: {error}"
-    return bytes(plain), plain_arrivals, "" if decoder.eof else f"{coding} body ends too early"
+        except zlib.error as error:
+            trouble = f"broken {coding} body: {error}"
+        plain_arrivals.append((stamp_ns, len(plain)))
+        if trouble:
+            break
+    if not trouble and not decoder.eof:
+        trouble = f"{coding} body ends too early"
+    return bytes(plain), plain_arrivals, trouble

@@ -82,7 +82,10 @@ class Counter:
         """How many events (comments not among them) `body`, which only ever grows, holds so far."""
         scan_from = max(self._start, self._scanned - 3)
         for blank in BLANK_LINE.finditer(body, scan_from):
-            self._count += _Block(bytes(body[self._start : blank.start()]), []).data is not None
+            raw = bytes(body[self._start : blank.start()])
+            if self._start == 0:
+                raw = raw.removeprefix(BYTE_ORDER_MARK)
+            self._count += _Block(raw, []).data is not None
             self._start = blank.end()
         self._scanned = len(body)
         return self._count
