@@ -1,5 +1,6 @@
 """TLS: the same exchanges, the same clock, and a certificate that is really checked."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -80,3 +81,22 @@ def test_an_unknown_authority_is_refused(port: int) -> None:
     reply = exchange.wait(20)
     assert reply.end == "refused"
     assert "certificate" in reply.error
+
+
+def test_tls_works_under_locusts_monkey_patching(port: int, certificate: tuple[Path, Path]) -> None:
+    script = """
+import sys, locust
+from locustfiles.transport import Connection, Target
+exchange = Connection(Target.parse(sys.argv[1])).prepare("GET", "/stream", {})
+exchange.send()
+reply = exchange.wait(20)
+print(reply.end, reply.clock, reply.error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script, f"https://localhost:{port}"],
+        env={**os.environ, "SSL_CERT_FILE": str(certificate[0])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout.split(), done.stderr) == (["complete", "kernel"], "")
