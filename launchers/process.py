@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import sys
 import threading
@@ -21,8 +20,8 @@ TAIL_BYTES = 64 * 1024
 class Supervised:
     """A command in its own session, under a guard process that ends with us even after `kill -9`.
 
-    `grace_s`: seconds between TERM and KILL. Raises HeadToHeadError when the command cannot be executed or
-    its log cannot be opened.
+    `env` None: ours. `grace_s`: seconds between TERM and KILL. Raises HeadToHeadError when the command
+    cannot be executed or its log cannot be opened.
     """
 
     def __init__(
@@ -62,7 +61,7 @@ class Supervised:
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
-                    env={**os.environ, **(env or {})},
+                    env=env,
                     start_new_session=True,
                 )
         except OSError as error:
@@ -102,25 +101,14 @@ class Supervised:
             self._guard.stdin.close()
 
     def stop(self) -> None:
-        """TERM, then KILL after the grace, for the command and every descendant. Returns when they are gone.
-
-        An interrupt that arrives meanwhile is raised again at the end, when nothing is left running.
-        """
+        """TERM, and KILL after the grace, for the whole tree. Returns when it is gone."""
         descendants = self.tree()
-        interrupted: BaseException | None = None
-        while True:
-            try:
-                self.ask_to_stop()
-                if self._gone.wait(self.grace_s + guard.OTHERS_SECONDS + guard.LAST_SECONDS + 5):
-                    break
-                self._guard.kill()
-            except KeyboardInterrupt as error:
-                interrupted = error
+        self.ask_to_stop()
+        if not self._gone.wait(self.grace_s + guard.OTHERS_SECONDS + guard.LAST_SECONDS + 5):
+            self._guard.kill()
         for process in descendants:  # only where somebody killed the guard is one of them still there
             with contextlib.suppress(psutil.Error):
                 process.kill()
-        if interrupted:
-            raise interrupted
 
     def tree(self) -> list[psutil.Process]:
         """The command and its descendants, as far as they can be seen."""

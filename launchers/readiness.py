@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import http.client
+import os
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from launchers import ports
 from launchers.errors import EngineStartError
+from launchers.interruption import Interruption
 from launchers.process import Supervised
 
 POLL_SECONDS = 0.1
 ANSWER_SECONDS = 5.0
+API_KEY_VARIABLE = "HEADTOHEAD_API_KEY"
 
 
 def get(base_url: str, path: str, timeout_s: float = ANSWER_SECONDS) -> tuple[int, bytes]:
-    """Status and body of one GET, without proxies and without redirects. Raises OSError or HTTPException."""
+    """Status and body of one GET, without proxies and without redirects. Raises OSError or HTTPException.
+
+    A key for a protected server comes from the environment, as for the load.
+    """
     url = urlsplit(base_url)
     kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
     connection = kind(url.hostname or "", url.port, timeout=timeout_s)
     try:
-        connection.request("GET", url.path.rstrip("/") + path)
+        key = os.environ.get(API_KEY_VARIABLE)
+        headers = {"authorization": f"Bearer {key}"} if key else {}
+        connection.request("GET", url.path.rstrip("/") + path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read()
     finally:
@@ -35,8 +43,9 @@ def wait_until_ready(
     ready_check: Callable[[bytes], bool],
     processes: list[Supervised],
     deadline_s: float,
-) -> float:
-    """Seconds until the engine answered 200 from a process of ours. Raises EngineStartError.
+    interruption: Interruption,
+) -> None:
+    """Returns when the engine has answered 200 from a process of ours. Raises EngineStartError.
 
     With no `processes` (an external server) only the answer counts.
     """
@@ -49,14 +58,14 @@ def wait_until_ready(
             said = f"HTTP {status}"
             if status == 200 and ready_check(body):
                 raise_if_not_ours(name, base_url, processes)
-                return time.monotonic() - start
+                return
         except (OSError, http.client.HTTPException) as error:
             said = str(error) or type(error).__name__
         if time.monotonic() - start > deadline_s:
             tail = processes[0].tail() if processes else []
             message = f"{name}: not ready after {deadline_s:g} s at {base_url}{ready_path} (last: {said})"
             raise EngineStartError(message, tail)
-        time.sleep(POLL_SECONDS)
+        interruption.sleep(POLL_SECONDS)
 
 
 def raise_if_exited(name: str, processes: list[Supervised], when: str) -> None:

@@ -1,0 +1,5 @@
+"""`python -m launchers` is `headtohead`."""
+
+from launchers.cli import main
+
+main()

@@ -1,0 +1,240 @@
+"""The command line. Results go to stdout, progress and complaints to stderr.
+
+Exit codes: 0 passed, 1 a verdict failed, 2 the request itself was wrong (one line says what and how to mend
+it), 130 interrupted, with everything stopped and the rows kept.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import analysis
+from launchers import plan as plans
+from launchers import serve as serving
+from launchers.display import Display
+from launchers.errors import HeadToHeadError, PlanError
+from launchers.interruption import Interrupted, Interruption
+from launchers.plan import Plan
+from launchers.resolve import resolve
+from launchers.run import PlanRun, default_folder
+
+app = typer.Typer(
+    help="Head-to-head load tests of OpenAI-compatible LLM servers: does it batch, does it stay correct, "
+    "which is faster.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+Out = Annotated[Path | None, typer.Option(help="Folder of the run; by default results/NAME-TIME.")]
+Repeats = Annotated[int | None, typer.Option(min=1, help="Measure each wave so many times.")]
+Deadline = Annotated[float | None, typer.Option(min=0.001, help="Seconds without a byte that are a hang.")]
+AsJson = Annotated[bool, typer.Option("--json", help="A machine-readable summary on stdout, nothing else.")]
+Junit = Annotated[Path | None, typer.Option(help="Also write the verdicts as JUnit XML.")]
+Workers = Annotated[int, typer.Option(min=1, help="Locust processes that share the load.")]
+Force = Annotated[
+    bool, typer.Option(help="Compare although the arms are not comparable; the tables say why.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
+
+
+@app.command()
+def run(
+    plan: Annotated[Path, typer.Argument(help="The plan, a TOML file.")],
+    out: Out = None,
+    repeats: Repeats = None,
+    deadline: Deadline = None,
+    workers: Workers = 1,
+    junit: Junit = None,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run all arms of a plan, judge them, and print the tables."""
+    chosen = adjusted(plans.read(plan), repeats, deadline)
+    display = Display(quiet=quiet or as_json)
+    folder, status = execute(chosen, out or default_folder(chosen.name), plan, workers, display)
+    show([folder], force=force, junit=junit, as_json=as_json)
+    raise typer.Exit(0 if status == "pass" else 1)
+
+
+@app.command()
+def demo(out: Out = None, as_json: AsJson = False, quiet: Quiet = False) -> None:
+    """Two simulated engines and a real llama.cpp, batch and serial: the whole acceptance in minutes."""
+    folder = out or default_folder("demo")
+    display = Display(quiet=quiet or as_json)
+    shipped = Path(__file__).parent.parent / "plans"
+    statuses, folders = [], []
+    for name in ("demo", "llamacpp-cpu"):
+        path = shipped / f"{name}.toml"
+        done, status = execute(plans.read(path), folder / name, path, 1, display)
+        statuses.append(status)
+        folders.append(done)
+    show(folders, as_json=as_json, out=folder)
+    raise typer.Exit(0 if set(statuses) == {"pass"} else 1)
+
+
+@app.command()
+def accept(
+    url: Annotated[str, typer.Argument(help="Base URL of a running server, as http://127.0.0.1:8000")],
+    out: Out = None,
+    mode: Annotated[str, typer.Option(help="How the server was started: batch, serial or static.")] = "batch",
+    width: Annotated[int, typer.Option(min=1, help="Requests that the server takes at once.")] = 8,
+    model: Annotated[
+        str | None, typer.Option(help="Model name for the requests; default: the served one.")
+    ] = None,
+    repeats: Repeats = None,
+    deadline: Deadline = None,
+    workers: Workers = 1,
+    junit: Junit = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Run the acceptance against a server that is already up. A key comes from HEADTOHEAD_API_KEY."""
+    settings: dict[str, Any] = {"url": url, "width": width, **({"model": model} if model else {})}
+    arm = {
+        "name": "accept",
+        "engine": "external",
+        "mode": mode,
+        "settings": settings,
+        "start_deadline_s": 10.0,
+    }
+    chosen = adjusted(plans.parse({"name": "accept", "arm": [arm]}, "accept"), repeats, deadline)
+    display = Display(quiet=quiet or as_json)
+    folder, status = execute(chosen, out or default_folder("accept"), None, workers, display)
+    show([folder], junit=junit, as_json=as_json)
+    raise typer.Exit(0 if status == "pass" else 1)
+
+
+@app.command()
+def serve(
+    engine: Annotated[str, typer.Argument(help="An engine's name; `headtohead engines` lists them.")],
+    mode: Annotated[str, typer.Option(help="batch, serial or static.")] = "batch",
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="By default a free one.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An engine setting, as in a plan.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the logs.")] = None,
+) -> None:
+    """Run one engine in the foreground, supervised as in a plan, until Ctrl-C."""
+    serving.serve(engine, mode, port, settings or [], out or default_folder(f"serve-{engine}"))
+
+
+@app.command()
+def engines(as_json: AsJson = False) -> None:
+    """Which engines are here, in which version, and what to install for the others."""
+    rows = serving.inventory()
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return
+    table = Table("engine", "modes", "found", "version", "where, or what to install")
+    for row in rows:
+        found = "[green]yes[/]" if row["found"] else "no"
+        table.add_row(row["engine"], " ".join(row["modes"]), found, row["version"] or "", row["note"])
+    Console().print(table)
+
+
+@app.command()
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the report; by default that of the first run.")
+    ] = None,
+    junit: Junit = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Tables, Markdown and HTML from runs on disk."""
+    for folder in runs:
+        require_run(folder)
+    show(runs, force=force, junit=junit, as_json=as_json, out=out)
+
+
+def execute(
+    plan: Plan, folder: Path, plan_path: Path | None, workers: int, display: Display
+) -> tuple[Path, str]:
+    resolved = resolve(plan, str(plan_path or plan.name))
+    for note in resolved.notes:
+        display.say(f"note: {note}")
+    with Interruption() as interruption:
+        try:
+            status = PlanRun(
+                resolved,
+                folder,
+                plan_path=plan_path,
+                workers=workers,
+                display=display,
+                interruption=interruption,
+            ).execute()
+        except Interrupted as error:
+            complain(f"{error}: everything is stopped; the rows are kept in {folder}")
+            raise typer.Exit(error.exit_code) from error
+    return folder, status
+
+
+def adjusted(plan: Plan, repeats: int | None, deadline: float | None) -> Plan:
+    """The plan with what the command line overrides."""
+    workload = plan.workload.model_dump()
+    workload |= {"repeats": repeats} if repeats else {}
+    workload |= {"deadline_s": deadline} if deadline else {}
+    return plans.parse({**plan.model_dump(by_alias=True), "workload": workload}, plan.name)
+
+
+def show(
+    folders: list[Path],
+    *,
+    force: bool = False,
+    junit: Path | None = None,
+    as_json: bool = False,
+    out: Path | None = None,
+) -> None:
+    written = analysis.report(folders, out=out, force=force)
+    loaded = [analysis.load(folder) for folder in folders]
+    if junit:
+        analysis.junit(loaded[0], junit)
+    if as_json:
+        summaries = [analysis.summary(one) for one in loaded]
+        print(json.dumps(summaries[0] if len(summaries) == 1 else summaries, indent=2, default=str))
+        return
+    console = Console()
+    for one in loaded:
+        analysis.print_report(one, console)
+    for path in written:
+        if Path(path).suffix in (".md", ".html"):
+            console.print(f"{path}", markup=False, highlight=False, soft_wrap=True)
+
+
+def require_run(folder: Path) -> None:
+    if not (folder / "run.json").is_file():
+        raise PlanError(f"{folder} is not the folder of a run: it has no run.json")
+
+
+def complain(line: str) -> None:
+    print(f"headtohead: {line}", file=sys.stderr)
+
+
+def main() -> None:
+    try:
+        app()
+    except HeadToHeadError as error:
+        for line in str(error).splitlines():
+            complain(line)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        complain("interrupted")
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.exit(1)
+    except OSError as error:
+        complain(
+            f"{error.filename or 'a file'}: {error.strerror}; free space or give another folder with --out"
+        )
+        sys.exit(1)

@@ -1,0 +1,75 @@
+"""What a run shows while it works: a bar with the time left on a terminal, a line per event elsewhere."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+STYLES = {"pass": "green", "fail": "red", "error": "red", "unfinished": "yellow"}
+
+
+class Display:
+    """Speaks on stderr only, so that stdout stays free for results. `quiet` says nothing."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self.live = self.console.is_terminal and not quiet
+        self.progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+            disable=not self.live,
+        )
+        self.task = self.progress.add_task("", total=None)
+        self.stages_done = 0
+
+    def __enter__(self) -> Display:
+        self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def stages(self, count: int) -> None:
+        """How many times an engine will be started and loaded."""
+        self.progress.update(self.task, total=count)
+
+    def stage(self, name: str, doing: str) -> None:
+        self.progress.update(self.task, description=f"{name}: {doing}")
+        if not self.live:
+            self.say(f"{name}: {doing}")
+
+    def requests(self, name: str, finished: int, planned: int) -> None:
+        share = finished / planned if planned else 0.0
+        self.progress.update(
+            self.task,
+            description=f"{name}: {finished} of {planned} requests",
+            completed=self.stages_done + min(share, 1.0),
+        )
+
+    def stage_done(self) -> None:
+        self.stages_done += 1
+        self.progress.update(self.task, completed=self.stages_done)
+
+    def outcome(self, name: str, status: str, line: str = "") -> None:
+        style = STYLES.get(status, "")
+        self.console.print(f"[{style}]{status}[/] {name}" + (f": {line}" if line else ""), soft_wrap=True)
+
+    def say(self, line: str) -> None:
+        self.console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,95 @@
+"""Locust as a process: its arguments from the plan, its exit code, its progress from the arm's folder."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from launchers.errors import LoadError
+from launchers.plan import Workload
+from launchers.process import Supervised
+
+GRACE_SECONDS = 20.0  # to write the rows of requests in flight
+BAD_ARGUMENTS, HANG = 2, 3  # exit codes of the acceptance locustfile; 0 and 1 are results
+
+
+def acceptance_locustfile() -> Path:
+    spec = importlib.util.find_spec("locustfiles")
+    if spec is None or not spec.submodule_search_locations:
+        raise LoadError("the package locustfiles is not installed; install headtohead with its folders")
+    return Path(spec.submodule_search_locations[0]) / "acceptance.py"
+
+
+def arguments(
+    workload: Workload,
+    *,
+    arm_dir: Path,
+    run: str,
+    arm: str,
+    engine: str,
+    mode: str,
+    host: str,
+    width: int,
+    seed: int,
+    first_repeat: int,
+    repeats: int,
+    time_scale: float,
+    sends_done: bool,
+    csv_prefix: str,
+    workers: int,
+) -> list[str]:
+    """The command line that a person could also type."""
+    args: dict[str, Any] = {
+        "host": host,
+        "csv": arm_dir / csv_prefix,
+        "html": arm_dir / f"{csv_prefix}.html",
+        "exit-code-on-error": 1,
+        "out": arm_dir,
+        "run": run,
+        "arm": arm,
+        "engine": engine,
+        "mode": mode,
+        "model": workload.model,
+        "width": width,
+        "repeats": repeats,
+        "first-repeat": first_repeat,
+        "warmups": workload.warmups,
+        "ladder": " ".join(map(str, workload.ladder)),
+        "stream-count": workload.stream_count,
+        "max-tokens": workload.max_tokens,
+        "short-words": workload.short_words,
+        "cases": " ".join(workload.cases),
+        "seed": seed,
+        "interleave-delay": workload.interleave_delay_s,
+        "time-scale": time_scale,
+        "deadline": workload.deadline_s,
+        "payload": json.dumps(workload.payload) if workload.payload else "",
+        "stream-options": json.dumps(workload.stream_options) if workload.stream_options else "",
+        "context-lengths": " ".join(map(str, workload.context_lengths)),
+        "context-max-tokens": workload.context_max_tokens,
+    }
+    argv = [sys.executable, "-m", "locust", "-f", str(acceptance_locustfile()), "--headless"]
+    for key, value in args.items():
+        argv += [f"--{key}", str(value)]
+    if not sends_done:
+        argv.append("--without-done")
+    if workers > 1:
+        argv += ["--processes", str(workers)]
+    return argv
+
+
+def start(argv: list[str], arm_dir: Path) -> Supervised:
+    return Supervised("locust", argv, arm_dir / "logs" / "locust.log", grace_s=GRACE_SECONDS)
+
+
+def conduct(arm_dir: Path) -> dict[str, Any]:
+    """What Locust says of its waves so far; empty before the first."""
+    with contextlib.suppress(OSError, ValueError):
+        told = json.loads((arm_dir / "conduct.json").read_text(encoding="utf-8"))
+        if isinstance(told, dict):
+            return told
+    return {}
