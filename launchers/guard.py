@@ -71,7 +71,7 @@ class Guard:
         try:
             self.start()
         except OSError as error:
-            tell(exec_error=f"{error.strerror or error}: {self.argv[0]}")
+            tell(exec_error=error.strerror or str(error))
             return 127
         while self.child_running and not self.turn(timeout=None):
             pass
