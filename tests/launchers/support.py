@@ -1,4 +1,4 @@
-"""What the tests of this folder share: finding processes by a mark, and waiting for something to become true."""
+"""What the tests of this folder share: processes found by a mark, and waiting until something is true."""
 
 from __future__ import annotations
 

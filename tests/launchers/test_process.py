@@ -17,11 +17,12 @@ from launchers.errors import HeadToHeadError
 from launchers.process import Supervised, tail
 from tests.launchers.support import becomes, processes_marked
 
-# A parent with a child that ignores TERM, a grandchild that left the session, and a daemon (its parent is gone).
+# A parent with a child that ignores TERM, one that left the session, and a daemon (whose parent is gone).
 FAMILY = """
 import os, signal, subprocess, sys, time
 mark = sys.argv[1]
-sleeper = [sys.executable, "-c", "import signal, sys, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)", mark]
+deaf = "import signal, sys, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+sleeper = [sys.executable, "-c", deaf, mark]
 subprocess.Popen(sleeper)
 subprocess.Popen(sleeper, start_new_session=True)
 if os.fork() == 0:
@@ -73,7 +74,7 @@ def test_descendants_end_when_the_command_ends_by_itself(tmp_path: Path, mark: s
 
 
 def test_a_command_that_ignores_term_is_killed(tmp_path: Path, mark: str) -> None:
-    stubborn = "import signal, sys, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
     process = Supervised("stubborn", [sys.executable, "-c", stubborn, mark], tmp_path / "log", grace_s=0.2)
     assert becomes(lambda: process.tail() == ["up"])
 
@@ -127,7 +128,9 @@ def test_nothing_of_the_command_outlives_a_guard_that_is_killed(tmp_path: Path, 
 
 
 def test_exit_code_and_output_are_kept(tmp_path: Path) -> None:
-    process = Supervised("short", ["sh", "-c", "echo one; echo two >&2; exit 7"], tmp_path / "logs" / "short.log")
+    process = Supervised(
+        "short", ["sh", "-c", "echo one; echo two >&2; exit 7"], tmp_path / "logs" / "short.log"
+    )
 
     assert process.wait(20)
 
