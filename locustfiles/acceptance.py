@@ -1,0 +1,27 @@
+"""Does the server batch, does it stay correct, and how fast is it?
+
+One arm's acceptance, from the warm-up to the client that walks away:
+
+    locust -f locustfiles/acceptance.py --host http://127.0.0.1:8000 --headless --out results/mine/arm
+
+`waves` says which requests start together, `checks` what each answer must look like; the rows of all
+requests are in the folder that --out names. Without --headless the same runs from Locust's web page.
+"""
+
+from locust import LoadTestShape
+
+from locustfiles import stage
+from locustfiles.users import ChatUser, DisconnectingChatUser, StreamingChatUser
+
+__all__ = ["AcceptanceShape", "ChatUser", "DisconnectingChatUser", "StreamingChatUser"]
+
+SPAWN_RATE = 100
+
+
+class AcceptanceShape(LoadTestShape):
+    """As many users of each kind as the widest wave needs, until the last wave is over."""
+
+    def tick(self) -> tuple[int, float] | None:
+        """Locust asks every second; None ends the test."""
+        users = stage.current().users()
+        return (users, SPAWN_RATE) if users is not None else None

@@ -1,0 +1,87 @@
+"""How many requests the server itself says it is busy with: the proof that a slot is free again."""
+
+import json
+import time
+from collections.abc import Callable
+
+import gevent
+from prometheus_client.parser import text_string_to_metric_families
+
+from locustfiles.settings import Settings
+from locustfiles.transport import Connection
+
+BUSY_METRICS = frozenset(
+    {
+        "vllm:num_requests_running",
+        "vllm:num_requests_waiting",
+        "llamacpp:requests_processing",
+        "llamacpp:requests_deferred",
+        "sglang:num_running_reqs",
+        "sglang:num_queue_reqs",
+        "pocket_requests_running",
+        "pocket_requests_waiting",
+    }
+)
+ASK_EVERY_S = 0.02
+ANSWER_WITHIN_S = 2.0
+
+
+class Slots:
+    """Asks /metrics, or /slots where that says nothing."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._connection = Connection(settings.target)
+        self._headers = {name: settings.headers[name] for name in settings.headers if name != "content-type"}
+        self._how: str | None = None
+
+    @property
+    def how(self) -> str:
+        """Where the server tells: "metrics", "slots", or "" if nowhere."""
+        if self._how is None:
+            self._how = next((how for how in ("metrics", "slots") if self._busy(how) is not None), "")
+        return self._how
+
+    def seconds_until_free(self, left_ns: int, others: Callable[[], int], within_s: float) -> float | None:
+        """Seconds from `left_ns` until no more than `others()` requests are served or queued.
+
+        None if that takes longer than `within_s`.
+        """
+        while (time.time_ns() - left_ns) / 1e9 < within_s:
+            asked_ns = time.time_ns()
+            busy = self._busy(self.how)
+            if busy is not None and busy <= others():
+                return max(asked_ns - left_ns, 0) / 1e9
+            gevent.sleep(ASK_EVERY_S)
+        return None
+
+    def _busy(self, how: str) -> int | None:
+        exchange = self._connection.prepare("GET", f"/{how}", self._headers)
+        exchange.send()
+        reply = exchange.wait(ANSWER_WITHIN_S)
+        if reply.end != "complete" or reply.status != 200:
+            return None
+        text = reply.body.decode("utf-8", "replace")
+        return busy_by_metrics(text) if how == "metrics" else busy_by_slots(text)
+
+
+def busy_by_metrics(text: str) -> int | None:
+    """Requests running and waiting, out of a Prometheus page; None if it tells of none."""
+    names = ((line.partition("{")[0].partition(" ")[0], line) for line in text.splitlines())
+    wanted = [line for name, line in names if name in BUSY_METRICS]
+    try:
+        families = list(text_string_to_metric_families("\n".join([*wanted, ""])))
+        values = [sample.value for family in families for sample in family.samples]
+    except ValueError:
+        return None
+    return int(sum(values)) if values else None
+
+
+def busy_by_slots(text: str) -> int | None:
+    """Busy slots, out of llama.cpp's /slots; None if it is something else."""
+    try:
+        slots = json.loads(text)
+    except ValueError:
+        return None
+    if not isinstance(slots, list) or not all(isinstance(slot, dict) for slot in slots):
+        return None
+    return sum(bool(slot.get("is_processing")) for slot in slots)

@@ -1,0 +1,225 @@
+"""What a run is asked to do: Locust arguments in, one checked `Settings` out.
+
+Values are checked while arguments are parsed, before any process is forked, so that bad input gives one
+line and exit code 2. They stay strings and numbers there, because Locust's web form and its messages to
+workers carry nothing else.
+"""
+
+import argparse
+import json
+import os
+from argparse import ArgumentTypeError
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from locust.argument_parser import LocustArgumentParser
+
+from locustfiles.transport import Target
+
+CASES = (
+    "single",
+    "ladder",
+    "interleave",
+    "streams",
+    "disconnect",
+    "disconnect_variants",
+    "leak",
+    "isolation",
+    "long_context",
+)
+MODES = ("batch", "serial", "static")
+API_KEY_VARIABLE = "HEADTOHEAD_API_KEY"
+
+
+class SettingsError(ValueError):
+    """Asked for something that cannot be done; the text is one line for the person who asked."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One arm's workload, the same in every process of the run. Times are seconds."""
+
+    target: Target
+    out: Path
+    run: str
+    arm: str
+    engine: str
+    mode: str
+    model: str
+    width: int
+    repeats: int
+    first_repeat: int
+    warmups: int
+    ladder: tuple[int, ...]
+    stream_count: int
+    max_tokens: int
+    short_words: int
+    cases: tuple[str, ...]
+    seed: int
+    interleave_delay_s: float
+    time_scale: float
+    deadline_s: float
+    payload: dict[str, Any]
+    stream_options: dict[str, Any]
+    sends_done: bool
+    preconnect: bool
+    context_lengths: tuple[int, ...]
+    context_max_tokens: int
+
+    @classmethod
+    def of(cls, options: argparse.Namespace, host: str | None) -> "Settings":
+        """The settings that Locust's parsed options ask for; SettingsError in one line if they cannot be."""
+        if not host:
+            raise SettingsError("no server to test: give its base URL with --host, as http://127.0.0.1:8000")
+        try:
+            target = Target.parse(host)
+            return cls(
+                # /v1 is part of every path we ask for, and /metrics lies beside it.
+                target=replace(target, prefix=target.prefix.removesuffix("/v1")),
+                out=Path(options.out),
+                run=options.run,
+                arm=options.arm,
+                engine=options.engine,
+                mode=options.mode,
+                model=options.model,
+                width=options.width,
+                repeats=options.repeats,
+                first_repeat=options.first_repeat,
+                warmups=options.warmups,
+                ladder=whole_numbers(options.ladder),
+                stream_count=options.stream_count,
+                max_tokens=options.max_tokens,
+                short_words=options.short_words,
+                cases=case_names(options.cases),
+                seed=options.seed,
+                interleave_delay_s=options.interleave_delay / options.time_scale,
+                time_scale=options.time_scale,
+                deadline_s=options.deadline,
+                payload=json_object(options.payload),
+                stream_options=json_object(options.stream_options),
+                sends_done=not options.without_done,
+                preconnect=not options.no_preconnect,
+                context_lengths=whole_numbers(options.context_lengths),
+                context_max_tokens=options.context_max_tokens,
+            )
+        except (ValueError, ArgumentTypeError) as error:
+            raise SettingsError(str(error)) from None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those of every request. The key comes from the environment: arguments end up in pages and logs."""
+        headers = {"content-type": "application/json", "accept-encoding": "identity"}
+        if key := os.environ.get(API_KEY_VARIABLE):
+            headers["authorization"] = f"Bearer {key}"
+        return headers
+
+
+def whole_numbers(text: str) -> tuple[int, ...]:
+    """The positive whole numbers in `text`, separated by spaces or commas."""
+    try:
+        numbers = tuple(int(word) for word in text.replace(",", " ").split())
+    except ValueError:
+        numbers = (0,)
+    if any(number < 1 for number in numbers):
+        raise ArgumentTypeError(f"{text!r} is not a list of positive whole numbers, such as '2 4 8'")
+    return numbers
+
+
+def case_names(text: str) -> tuple[str, ...]:
+    """The cases named in `text`, in its order, each once."""
+    names = tuple(dict.fromkeys(text.replace(",", " ").split()))
+    unknown = [name for name in names if name not in CASES]
+    if unknown or not names:
+        raise ArgumentTypeError(f"{text!r} is not a list of cases; known are: {' '.join(CASES)}")
+    return names
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object in `text`; empty text is an empty object."""
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise ArgumentTypeError(f"{text!r} is not a JSON object, such as '{{\"ignore_eos\": true}}'")
+    return value
+
+
+def positive(text: str) -> float:
+    """A number above zero."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is not a number above zero")
+    return number
+
+
+def counting(text: str) -> int:
+    """A whole number from 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number above zero")
+    return int(text)
+
+
+def counting_from_zero(text: str) -> int:
+    """A whole number from 0."""
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"{text!r} is not a whole number from zero")
+    return int(text)
+
+
+def _checked(check: Any) -> Any:
+    """Checks like `check` but keeps the text, which is what a web form and a worker can carry."""
+
+    def keep(text: str) -> str:
+        check(text)
+        return text
+
+    return keep
+
+
+def add_arguments(parser: LocustArgumentParser) -> None:
+    """Adds the group "headtohead" to Locust's own arguments."""
+    if "--out" in parser._option_string_actions:  # both locustfiles of a run ask for the same group
+        return
+    group = parser.add_argument_group("headtohead", "Validation and measurement of one arm")
+    add = group.add_argument
+    add("--out", default="results/by-hand/arm", metavar="DIR", help="folder for the rows of this arm")
+    add("--run", default="by-hand", metavar="NAME", help="name of the run, as the rows show it")
+    add("--arm", default="arm", metavar="NAME", help="name of the arm, as the rows show it")
+    add("--engine", default="external", metavar="NAME", help="which engine answers, as the rows show it")
+    add("--mode", default="batch", choices=MODES, help="how the engine was started")
+    add("--model", default="default", metavar="NAME", help="model name to put into requests")
+    add("--width", default=8, type=counting, metavar="W", help="requests the server takes at once")
+    add("--cases", default="single ladder interleave streams disconnect", metavar="NAMES",
+        type=_checked(case_names), help=f"what to run, in this order: {' '.join(CASES)}")  # fmt: skip
+    add("--repeats", default=1, type=counting, metavar="R", help="times each wave is measured")
+    add("--first-repeat", default=1, type=counting, metavar="K", help="number of the first repeat")
+    add("--warmups", default=1, type=counting_from_zero, metavar="N", help="discarded passes over the ladder")
+    add("--ladder", default="2 4 8", type=_checked(whole_numbers), metavar="COUNTS",
+        help="how many requests start together, level by level")  # fmt: skip
+    add("--stream-count", default=2, type=counting, metavar="N", help="streams that start together")
+    add("--max-tokens", default=32, type=counting, metavar="N", help="fixed token budget of each request")
+    add("--short-words", default=128, type=counting, metavar="N", help="words in a ladder prompt")
+    add("--seed", default=1, type=counting_from_zero, metavar="N", help="same seed, same prompts")
+    add("--interleave-delay", default=0.5, type=positive, metavar="S",
+        help="seconds between the long request and the short one")  # fmt: skip
+    add("--time-scale", default=1.0, type=positive, metavar="X",
+        help="how many times too fast a simulated engine's clock runs; delays are divided by it")  # fmt: skip
+    add("--deadline", default=60.0, type=positive, metavar="S",
+        help="seconds without a byte after which a request hangs")  # fmt: skip
+    add("--payload", default="", type=_checked(json_object), metavar="JSON",
+        help='extra body fields of every request, as {"ignore_eos": true}')  # fmt: skip
+    add("--stream-options", default='{"include_usage": true}', type=_checked(json_object), metavar="JSON",
+        help="stream_options of streamed requests; empty for none")  # fmt: skip
+    add("--without-done", action="store_true", default=False,
+        help="this server is known to end streams without [DONE]: do not fail them for it")  # fmt: skip
+    add("--no-preconnect", action="store_true", default=False,
+        help="connect as part of each request instead of beforehand")  # fmt: skip
+    add("--context-lengths", default="4096", type=_checked(whole_numbers), metavar="TOKENS",
+        help="prompt lengths of the long_context case")  # fmt: skip
+    add("--context-max-tokens", default=128, type=counting, metavar="N",
+        help="token budget of a long_context request")  # fmt: skip

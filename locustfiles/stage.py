@@ -1,0 +1,193 @@
+"""Where a run meets Locust: its events and its messages, wired to a crew and a conductor.
+
+The crew lives in every process that has users, the conductor in the only process or in the master.
+"""
+
+import csv
+import gc
+import logging
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from locust import events
+from locust.env import Environment
+from locust.rpc import Message
+from locust.runners import MasterRunner, Runner, WorkerRunner
+
+from locustfiles import crew as messages
+from locustfiles.conductor import Conductor
+from locustfiles.crew import Crew
+from locustfiles.rows import ArmFiles
+from locustfiles.selfwatch import SelfWatch
+from locustfiles.settings import Settings, SettingsError, add_arguments
+from locustfiles.waveconductor import WaveConductor
+from locustfiles.wavecrew import WaveCrew
+from locustfiles.waves import Wave, acceptance, users_needed
+
+logger = logging.getLogger(__name__)
+
+
+class Stage:
+    """One process's part in a run."""
+
+    crew: Crew
+    settings: Settings
+
+    def __init__(self, environment: Environment, runner: Runner) -> None:
+        self.conductor: Conductor | None = None
+        self._running = False
+        self._failed = False
+        self._environment = environment
+        self._runner = runner
+        self._waves: list[Wave] = []
+        self._files: ArmFiles | None = None
+        self._watch: SelfWatch | None = None
+        self._register_messages()
+
+    def plan(self) -> None:
+        """Read the arguments; SettingsError if they cannot be followed."""
+        options = self._environment.parsed_options
+        assert options is not None
+        self.settings = Settings.of(options, self._environment.host)
+        self._waves = acceptance(self.settings)
+
+    def users(self) -> int | None:
+        """How many users the run needs, each class having its fixed count; None when it is over."""
+        if self._failed or (self._running and self.conductor is not None and self.conductor.over):
+            return None
+        if not self._running:
+            try:
+                self.plan()
+            except SettingsError as error:
+                logger.error("cannot start: %s", error)
+                return None
+        needed = users_needed(self._waves)
+        for user_class in self._environment.user_classes:
+            user_class.fixed_count = needed[user_class.__name__]
+        return needed.total()
+
+    def start(self) -> None:
+        """The run begins: build this process's part of it."""
+        self._running, self._failed = True, False
+        try:
+            self.plan()
+            self.settings.out.mkdir(parents=True, exist_ok=True)
+            if self._conducts:
+                self._files = ArmFiles(fresh_folder(self.settings.out, self._waves[0].name))
+        except (SettingsError, OSError) as error:
+            logger.error("cannot start: %s", error)
+            self._failed = True
+            self._environment.process_exit_code = 2
+            return
+        worker = f"w{self._runner.worker_index}" if isinstance(self._runner, WorkerRunner) else ""
+        folder = self._files.folder if self._files is not None else self.settings.out
+        self._watch = SelfWatch(folder / "client.csv", worker)
+        self._watch.start()
+        if self._files is not None:
+            self.conductor = WaveConductor(self._environment, self.settings, self._files, self._waves)
+        if self._has_users:
+            self.crew = WaveCrew(self._runner, self.settings, worker, bool(worker), self._waves)
+        # A full collection in the middle of a wave would be 25 ms of lateness.
+        gc.collect()
+        gc.freeze()
+        if self.conductor is not None:
+            self.conductor.start()
+
+    def halt(self) -> None:
+        """The run is about to stop, users still running."""
+        if self.conductor is not None:
+            self.conductor.halt()
+        if self._has_users and hasattr(self, "crew"):
+            self.crew.closed = True
+
+    def stop(self) -> None:
+        """The users have stopped."""
+        if self._has_users and hasattr(self, "crew"):
+            self.crew.close()
+        if self.conductor is not None:
+            self.conductor.close()
+        if self._watch is not None:
+            self._watch.stop()
+        self._running = self._failed = False
+
+    @property
+    def _conducts(self) -> bool:
+        return not isinstance(self._runner, WorkerRunner)
+
+    @property
+    def _has_users(self) -> bool:
+        return not isinstance(self._runner, MasterRunner)
+
+    def _register_messages(self) -> None:
+        if self._has_users:
+            for order in (messages.PREPARE, messages.FIRE, messages.PING, messages.HALT):
+                self._runner.register_message(order, self._on_order)
+        if self._conducts:
+            for news in (messages.IDLE, messages.READY, messages.ROWS, messages.PONG, messages.HALTED):
+                self._runner.register_message(news, self._on_news)
+
+    def _on_order(self, environment: Environment, msg: Message) -> None:
+        self.crew.obey(msg.type, msg.data)
+
+    def _on_news(self, environment: Environment, msg: Message) -> None:
+        if self.conductor is not None:
+            self.conductor.hear(msg.type, msg.node_id, msg.data)
+
+
+def fresh_folder(folder: Path, wave: str) -> Path:
+    """The folder, or one named after it if its rows already hold this wave: never two runs in one file."""
+    for number in range(1, 1000):
+        candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
+        rows = candidate / "requests.csv"
+        if not rows.exists():
+            return candidate
+        with rows.open(newline="", encoding="utf-8") as file:
+            if all(row.get("wave") != wave for row in csv.DictReader(file)):
+                return candidate
+    raise OSError(f"{folder} and 999 folders named after it hold runs already: choose another --out")
+
+
+_stage: Stage | None = None
+
+
+def current() -> Stage:
+    """This process's stage."""
+    assert _stage is not None, "Locust has not fired its init event"
+    return _stage
+
+
+def _set_up(environment: Environment, runner: Runner, **_: Any) -> None:
+    global _stage
+    _stage = Stage(environment, runner)
+    headless = environment.parsed_options is not None and environment.parsed_options.headless
+    if headless and not isinstance(runner, WorkerRunner):
+        try:
+            _stage.plan()
+        except SettingsError as error:
+            print(f"headtohead: {error}", file=sys.stderr)
+            sys.exit(2)
+
+
+def _start(**_: Any) -> None:
+    current().start()
+
+
+def _halt(**_: Any) -> None:
+    current().halt()
+
+
+def _stop(**_: Any) -> None:
+    current().stop()
+
+
+_LISTENERS: list[tuple[Any, Callable[..., None]]] = [
+    (events.init_command_line_parser, add_arguments),
+    (events.init, _set_up),
+    (events.test_start, _start),
+    (events.test_stopping, _halt),
+    (events.test_stop, _stop),
+]
+for _event, _listener in _LISTENERS:
+    _event.add_listener(_listener)

@@ -1,0 +1,123 @@
+"""How a wave of requests starts at one instant.
+
+The conductor says which calls to prepare; idle users build the bytes and open connections; when all stand
+ready, the conductor says when, and one tight loop sends them.
+"""
+
+import time
+from itertools import groupby
+from typing import Any
+
+import gevent
+from gevent.event import AsyncResult
+from locust.exception import StopUser
+
+from locustfiles.crew import FIRE, IDLE, PREPARE, READY, Crew, Job, Sender
+from locustfiles.rows import planned_row
+from locustfiles.settings import Settings
+from locustfiles.transport import fire
+from locustfiles.waves import Wave
+
+SPIN_NS = 2_000_000
+
+
+class WaveCrew(Crew):
+    """Users who wait for their part in a wave."""
+
+    def __init__(
+        self, sender: Sender, settings: Settings, worker: str, batches: bool, waves: list[Wave]
+    ) -> None:
+        self._waves = waves
+        self._idle: dict[str, list[AsyncResult[Job]]] = {}
+        self._unplaced: list[Job] = []
+        self._idle_changed = False
+        super().__init__(sender, settings, worker, batches)
+
+    def next_job(self, user_class: str) -> Job:
+        """Block until the conductor has a call for a user of this class."""
+        if self.closed:
+            raise StopUser
+        for unplaced in self._unplaced:
+            if unplaced.call.user == user_class:
+                self._unplaced.remove(unplaced)
+                return unplaced
+        seat: AsyncResult[Job] = AsyncResult()
+        seats = self._idle.setdefault(user_class, [])
+        seats.append(seat)
+        self._idle_changed = True
+        if not self.batches:
+            self.send()
+        try:
+            job: Job = seat.get()
+            return job
+        finally:
+            if seat in seats:
+                seats.remove(seat)
+
+    def obey(self, order: str, data: Any) -> None:
+        """Prepare and fire, besides what every crew does."""
+        if order == PREPARE:
+            self.prepare(data)
+        elif order == FIRE:
+            gevent.spawn(self.fire, data)
+        else:
+            super().obey(order, data)
+
+    def prepare(self, order: dict[str, Any]) -> None:
+        """Give these calls of a wave to idle users."""
+        wave = self._waves[order["wave"]]
+        for index in order["calls"]:
+            call = wave.calls[index]
+            row = planned_row(self.settings, wave, call, self.worker)
+            job = Job(call, row, order["contents"].get(call.request, ""), order["leave_s"])
+            self.jobs.append(job)
+            seats = self._idle.get(call.user)
+            if seats:
+                seats.pop(0).set(job)
+            else:  # counted as idle, but only on the way back here
+                self._unplaced.append(job)
+
+    def prepared(self, job: Job) -> None:
+        """One more is ready; the last one says so for all."""
+        job.prepared = True
+        if all(other.prepared for other in self.jobs):
+            self.tell(READY, {"wave": job.row.wave})
+
+    def fire(self, order: dict[str, Any]) -> None:
+        """Send what is prepared at `at_ns` of this process's clock (0: now), later calls at their offsets."""
+        at_ns = order["at_ns"] or time.time_ns()
+        jobs = sorted(self.jobs, key=lambda job: job.call.offset_s)
+        for offset_s, group in groupby(jobs, key=lambda job: job.call.offset_s):
+            together = list(group)
+            due_ns = at_ns + round(offset_s * 1e9)
+            for job in together:
+                job.row.scheduled_ns = due_ns
+            _sleep_until(due_ns)
+            if self.closed:
+                return
+            fire([job.exchange for job in together if job.exchange is not None])
+            self.started += len(together)
+            for job in together:
+                job.fired.set()
+
+    def close(self) -> None:
+        """Idle users stop too."""
+        super().close()
+        for seats in self._idle.values():
+            for seat in seats[:]:
+                seat.set_exception(StopUser())
+
+    def send(self) -> None:
+        """Rows, and how many users are idle."""
+        super().send()
+        if self._idle_changed:
+            self._idle_changed = False
+            self.tell(IDLE, {name: len(seats) for name, seats in self._idle.items()})
+
+
+def _sleep_until(due_ns: int) -> None:
+    """Sleep until shortly before, then spin: a timer alone is up to a millisecond late."""
+    while (left_ns := due_ns - time.time_ns()) > SPIN_NS:
+        gevent.sleep((left_ns - SPIN_NS / 2) / 1e9)
+    while time.time_ns() < due_ns:
+        pass
