@@ -18,11 +18,11 @@ from launchers.process import Supervised, tail
 from tests.launchers.support import becomes, processes_marked
 
 # A parent with a child that ignores TERM, one that left the session, and a daemon (whose parent is gone).
-FAMILY = """
-import os, signal, subprocess, sys, time
+DEAF = "import signal, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
+FAMILY = f"""
+import os, subprocess, sys, time
 mark = sys.argv[1]
-deaf = "import signal, sys, time; signal.signal(15, signal.SIG_IGN); time.sleep(600)"
-sleeper = [sys.executable, "-c", deaf, mark]
+sleeper = [sys.executable, "-c", {DEAF!r}, mark]
 subprocess.Popen(sleeper)
 subprocess.Popen(sleeper, start_new_session=True)
 if os.fork() == 0:
@@ -74,7 +74,7 @@ def test_descendants_end_when_the_command_ends_by_itself(tmp_path: Path, mark: s
 
 
 def test_a_command_that_ignores_term_is_killed(tmp_path: Path, mark: str) -> None:
-    stubborn = "import signal, time; signal.signal(15, signal.SIG_IGN); print('up', flush=True); time.sleep(600)"
+    stubborn = DEAF.replace("time.sleep", "print('up', flush=True); time.sleep")
     process = Supervised("stubborn", [sys.executable, "-c", stubborn, mark], tmp_path / "log", grace_s=0.2)
     assert becomes(lambda: process.tail() == ["up"])
 
