@@ -14,6 +14,7 @@ from launchers.interruption import Interrupted, Interruption
 from launchers.lifecycle import RunningEngine
 from launchers.process import Supervised
 from launchers.provenance import Provenance
+from launchers.redaction import without_secrets
 from launchers.resolve import Resolved, ResolvedArm
 from launchers.telemetry import Telemetry
 
@@ -52,7 +53,7 @@ class ArmRun:
             "engine": arm.plan.engine,
             "mode": arm.plan.mode,
             "status": "unfinished",
-            "settings_asked": arm.plan.settings,
+            "settings_asked": without_secrets(arm.plan.settings),
             "settings_effective": {},
             "requested_width": arm.width,
             "effective_width": None,
@@ -113,7 +114,7 @@ class ArmRun:
     def note_start(self, up: RunningEngine) -> None:
         self.provenance.add_start(up)
         self.update(
-            settings_effective=up.effective,
+            settings_effective=without_secrets(up.effective),
             effective_width=up.effective.get("batch_width"),
             provenance=self.provenance.described(),
         )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from launchers.lifecycle import RunningEngine
+from launchers.redaction import without_secrets
 from launchers.resolve import ResolvedArm
 from launchers.telemetry import Devices
-
-SECRET = re.compile(r"(?i)(api[-_]?key|token|password|secret)$")
 
 
 class Provenance:
@@ -23,7 +21,7 @@ class Provenance:
     def add_start(self, up: RunningEngine) -> None:
         self.starts.append(
             {
-                "command": [without_secrets(argv) for argv in up.command],
+                "command": without_secrets(up.command),
                 "time_to_ready_s": round(up.time_to_ready_s, 3),
             }
         )
@@ -38,17 +36,3 @@ class Provenance:
             "devices": self.devices.described(),
             "starts": self.starts,
         }
-
-
-def without_secrets(argv: list[str]) -> list[str]:
-    """The command line with the values of key-like options hidden."""
-    shown: list[str] = []
-    for word in argv:
-        option, equals, _ = word.partition("=")
-        if shown and SECRET.search(shown[-1]) and shown[-1].startswith("-"):
-            shown.append("***")
-        elif equals and option.startswith("-") and SECRET.search(option):
-            shown.append(f"{option}=***")
-        else:
-            shown.append(word)
-    return shown

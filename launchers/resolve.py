@@ -12,6 +12,7 @@ from launchers.engines import ENGINES
 from launchers.engines.base import Engine
 from launchers.errors import EngineMissing, PlanError
 from launchers.plan import Arm, Plan, Workload, mistakes
+from launchers.redaction import without_secrets
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Resolved:
         plan = self.plan.model_dump(mode="json", by_alias=True)
         plan["workload"] = self.arms[0].workload.model_dump(mode="json")
         for arm, resolved in zip(plan["arm"], self.arms, strict=True):
-            arm["settings"] = resolved.engine.settings.model_dump(mode="json")
+            arm["settings"] = without_secrets(resolved.engine.settings.model_dump(mode="json"))
             arm["model"] = resolved.workload.model
         return {**plan, "notes": self.notes}
 

@@ -1,7 +1,7 @@
 """A server for tests of what surrounds one: see its options.
 
-Listens after `--load` seconds, answers every GET with the status, exits with code 5 after `--die` seconds. With
-`--reuse` it shares its port, as a server with SO_REUSEPORT does.
+Listens after `--load` seconds, answers every GET with the status, exits with code 5 after `--die` seconds.
+With `--reuse` it shares its port, as a server with SO_REUSEPORT does.
 """
 
 from __future__ import annotations
