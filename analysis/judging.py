@@ -1,0 +1,174 @@
+"""Verdicts: of one arm from its rows (`judge`), and of arms against each other (`judge_run`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis import comparability
+from analysis.measured import Measured
+from analysis.rundata import Arm, Run, load, load_arm
+from analysis.schema import Verdict, verdict
+from analysis.wavemetrics import arm_waves
+
+PER_RESPONSE = ("http.status", "http.body", "http.connection", "usage.missing", "usage.total",
+                "finish.reason", "budget.short")  # fmt: skip
+PER_STREAM = ("stream.framing", "stream.json", "stream.role", "stream.finish", "stream.done", "stream.error",
+              "stream.identity")  # fmt: skip
+ENGINE = ("engine.start", "engine.died", "engine.hang")
+SERIAL_TOLERANCE = 0.10
+
+
+def judge(arm_dir: Path | str) -> dict[str, Any]:
+    """The acceptance of one arm: {"cases": summary by case and level, "verdicts": every check made}."""
+    arm = load_arm(arm_dir)
+    return {"cases": cases(arm), "verdicts": arm_verdicts(arm)}
+
+
+def arm_verdicts(arm: Arm) -> list[Verdict]:
+    """Every check of one arm, passed ones too."""
+    return [*_responses(arm), *_engine(arm)]
+
+
+def cases(arm: Arm) -> dict[str, Any]:
+    """For each case and level: repeats, requests, outcomes, medians of its waves (engine time)."""
+    waves = arm_waves(arm)
+    found: dict[str, Any] = {}
+    for (case, count), group in waves[waves["repeat"] > 0].groupby(["case", "count"], sort=False):
+        rows = arm.recorded[(arm.recorded["case"] == case) & (arm.recorded["count"] == count)]
+        found[f"{case}-{count}"] = {
+            "repeats": int(group["repeat"].nunique()),
+            "requests": len(rows),
+            "outcomes": {str(k): int(v) for k, v in rows["outcome"].value_counts().items()},
+            **{
+                column: _figure(group[column].median())
+                for column in (
+                    "wall_s",
+                    "output_tok_s",
+                    "mean_latency_s",
+                    "ttft_ms",
+                    "tpot_ms",
+                    "start_spread_ms",
+                )
+            },
+            "completion_tokens": int(group["completion_tokens"].sum()),
+            "prompt_tokens": int(group["prompt_tokens"].sum()),
+            "cached_tokens": int(group["cached_tokens"].sum()),
+            "problems": sorted(set(group["problem"]) - {""}),
+        }
+    return found
+
+
+def _figure(value: float) -> float | None:
+    return None if pd.isna(value) else round(float(value), 6)
+
+
+def _responses(arm: Arm) -> list[Verdict]:
+    rows = arm.requests
+    answered = rows[rows["outcome"].isin(["ok", "failed"])]
+    streams = answered[answered["stream"] == 1]
+    codes = [(code, answered, "responses") for code in PER_RESPONSE] + [
+        (code, streams, "streams") for code in PER_STREAM
+    ]
+    found = []
+    for code, asked, kind in codes:
+        bad = rows[rows["failure"] == code]
+        if asked.empty and bad.empty:
+            found.append(verdict(code, "skip", f"no {kind}", f"0 {kind}"))
+            continue
+        first = f"{bad['request'].iloc[0]}: {bad['detail'].iloc[0]}" if len(bad) else ""
+        status = "fail" if len(bad) else "pass"
+        found.append(verdict(code, status, f"{len(bad)} of {len(asked)} {kind}", f"0 {kind}", first))
+    return [*found, *_unknown_codes(rows, {*PER_RESPONSE, *PER_STREAM, *ENGINE})]
+
+
+def _unknown_codes(rows: pd.DataFrame, known: set[str]) -> list[Verdict]:
+    """A failure under any other code must not get lost."""
+    failed = rows[(rows["outcome"] == "failed") & ~rows["failure"].isin(known)]
+    return [
+        verdict(
+            str(code) or "http.body",
+            "fail",
+            f"{len(group)} requests",
+            "0 requests",
+            str(group["detail"].iloc[0]),
+        )
+        for code, group in failed.groupby("failure")
+    ]
+
+
+def _engine(arm: Arm) -> list[Verdict]:
+    told = str(arm.record.get("failure") or "")
+    hung = arm.requests[arm.requests["failure"] == "engine.hang"]
+    found = []
+    for code in ENGINE:
+        fails = told == code or (
+            code == "engine.hang" and (len(hung) > 0 or arm.conduct.get("status") == "hang")
+        )
+        if not fails:
+            found.append(verdict(code, "pass", "no", "never"))
+            continue
+        tail = " | ".join(str(line) for line in (arm.record.get("log_tail") or [])[-3:])
+        observed = f"{len(hung)} requests without a byte" if code == "engine.hang" else told or "yes"
+        found.append(verdict(code, "fail", observed, "never", tail))
+    return found
+
+
+def judge_run(run_dir: Path | str) -> list[Verdict]:
+    """Verdicts about arms against each other: compare.*, batch.multiplexes, serial.flat."""
+    return run_verdicts(Measured(load(run_dir)))
+
+
+def run_verdicts(measured: Measured) -> list[Verdict]:
+    found = [v for pair in comparability.pairs(measured.run) for v in comparability.compare(*pair)]
+    for subject in measured.run.subjects:
+        found += _multiplexes(measured, subject)
+        found += _flat(measured, subject)
+    return found
+
+
+def _multiplexes(measured: Measured, subject: str) -> list[Verdict]:
+    run = measured.run
+    serial, batch = run.arm(subject, "serial"), run.arm(subject, "batch")
+    levels = [count for count in measured.levels if count > 1]
+    if not serial or not batch or not levels:
+        return []
+    found = []
+    for count in levels:
+        speedup = measured.ratio(serial, batch, count)
+        detail = f"{subject}, n = {count}, {speedup.repeats} repeats"
+        if not speedup.known:
+            found.append(verdict("batch.multiplexes", "skip", speedup.mark or "not measured", "> 1", detail))
+            continue
+        bound = speedup.value if speedup.low is None else speedup.low
+        shown = f"{speedup.value:.2f}x" + (
+            "" if speedup.low is None else f" ({speedup.low:.2f}–{speedup.high:.2f})"
+        )
+        status = "skip" if speedup.mark else "pass" if bound > 1 else "fail"
+        detail += f"; invalid: {speedup.mark}" if speedup.mark else ""
+        found.append(verdict("batch.multiplexes", status, shown, "lower bound of the speedup > 1", detail))
+    return found
+
+
+def _flat(measured: Measured, subject: str) -> list[Verdict]:
+    serial = measured.run.arm(subject, "serial")
+    levels = [count for count in measured.levels if count > 1]
+    if not serial or not levels:
+        return []
+    alone, widest = (measured.level(serial, count, "output_tok_s") for count in (1, levels[-1]))
+    limit = f"within {SERIAL_TOLERANCE:.0%} of one request alone"
+    if not alone.known or not widest.known or alone.mark or widest.mark:
+        return [verdict("serial.flat", "skip", alone.mark or widest.mark or "not measured", limit, subject)]
+    change = widest.value / alone.value - 1
+    status = "pass" if abs(change) <= SERIAL_TOLERANCE else "fail"
+    detail = f"{subject}: {alone.value:.2f} tok/s alone, {widest.value:.2f} tok/s at n = {levels[-1]}"
+    return [verdict("serial.flat", status, f"{change:+.1%}", limit, detail)]
+
+
+def verdicts_of(run: Run, measured: Measured) -> dict[str, list[Verdict]]:
+    """Verdicts by arm, then those of the run ("between arms"): judged anew from the rows."""
+    found = {arm.name: arm_verdicts(arm) for arm in run.arms}
+    between = run_verdicts(measured)
+    return {**found, "between arms": between} if between else found

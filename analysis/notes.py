@@ -1,0 +1,42 @@
+"""The lines that stand above every table: what kind of time it is, what was forced, what is unfinished."""
+
+from __future__ import annotations
+
+from analysis.measured import Measured
+from analysis.rundata import Run
+
+
+def notes(measured: Measured) -> list[str]:
+    """What a reader has to know before any figure. `measured` after all tables were built from it."""
+    return [*simulated(measured.run), *unfinished(measured.run), *_forced(measured)]
+
+
+def simulated(run: Run) -> list[str]:
+    scaled = {arm.name: arm.time_scale for arm in run.arms if arm.time_scale != 1}
+    if not scaled:
+        return []
+    scales = ", ".join(sorted({f"{scale:g}" for scale in scaled.values()}))
+    return [
+        f"Simulated time: {', '.join(scaled)} ran {scales} times faster than real; all times are those "
+        "of the engine's own clock."
+    ]
+
+
+def unfinished(run: Run) -> list[str]:
+    lines = []
+    for arm in run.arms:
+        count = int((arm.requests["outcome"] == "unfinished").sum())
+        if count:
+            lines.append(
+                f"{arm.name}: {count} requests were in flight when it stopped; they are counted and shown, "
+                "and figures of their waves are marked."
+            )
+        if not len(arm.requests):
+            lines.append(
+                f"{arm.name}: no requests were recorded ({arm.record.get('failure') or 'see its logs'})."
+            )
+    return lines
+
+
+def _forced(measured: Measured) -> list[str]:
+    return [f"Compared although {reason} (--force)." for reason in measured.forced]

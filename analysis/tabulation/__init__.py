@@ -1,0 +1,20 @@
+"""Every table of a run, in the order in which the report shows them."""
+
+from __future__ import annotations
+
+from analysis.measured import Measured
+from analysis.tabulation import context, interleave, seed, streaming
+from analysis.tabulation.table import Column, Table
+
+__all__ = ["Column", "Table", "build"]
+
+
+def build(measured: Measured) -> list[Table]:
+    """The tables that the run has rows for."""
+    modes = seed.parallel_modes(measured) or measured.run.modes
+    tables = [seed.single(measured), seed.concurrent(measured)]
+    tables += [seed.head_to_head(measured, mode) for mode in modes]
+    tables += [seed.throughput(measured), interleave.interleave(measured), streaming.streaming(measured)]
+    tables += [context.long_context(measured, mode) for mode in measured.run.modes]
+    tables += [interleave.fairness(measured), streaming.stream_times(measured), streaming.reclaim(measured)]
+    return [table for table in tables if table.rows]
