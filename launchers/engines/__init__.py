@@ -1,0 +1,8 @@
+"""The engines by name."""
+
+from launchers.engines.base import Engine
+from launchers.engines.command import Command
+from launchers.engines.external import External
+from launchers.engines.simulated import Simulated
+
+ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Command, External, Simulated)}
