@@ -26,7 +26,7 @@ class ResolvedArm:
 
     @property
     def width(self) -> int:
-        return 1 if self.plan.mode == "serial" else int(getattr(self.engine.settings, "width", 1))
+        return self.engine.width(self.plan.mode)
 
     @property
     def time_scale(self) -> float:
@@ -96,7 +96,7 @@ def build_engines(plan: Plan, where: str) -> list[Engine]:
 
 def find(plan: Plan, engines: list[Engine]) -> list[str | None]:
     """The version of each arm's engine."""
-    found = [engine.found() for engine in engines]
+    found = [engine.found(engine.settings) for engine in engines]
     missing = {
         f"engine {arm.engine!r} (arm {arm.name}) is not here: {one.install_hint}"
         for arm, one in zip(plan.arms, found, strict=True)

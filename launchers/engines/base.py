@@ -14,7 +14,7 @@ Answer = Literal["yes", "ignored", "rejected"]
 Positive = Annotated[int, Field(ge=1)]
 
 
-class Settings(BaseModel):
+class EngineSettings(BaseModel):
     """Settings that every engine understands. `width`: how many requests at once in batch mode.
 
     `max_context` and `prefill_token_budget` are in tokens.
@@ -75,18 +75,20 @@ class Engine(ABC):
 
     name: ClassVar[str]
     modes: ClassVar[tuple[str, ...]] = ("batch", "serial")
-    Settings: ClassVar[type[Settings]] = Settings
+    Settings: ClassVar[type[EngineSettings]] = EngineSettings
     ready_path: str = "/health"
     external_url: str | None = None  # a server that somebody else started
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: EngineSettings) -> None:
         self.settings = settings
 
     @abstractmethod
     def capabilities(self) -> Capabilities: ...
 
+    @classmethod
     @abstractmethod
-    def found(self) -> Found: ...
+    def found(cls, settings: EngineSettings | None = None) -> Found:
+        """Whether it can be started with these settings (None: with the default ones)."""
 
     @abstractmethod
     def processes(self, mode: str, port: int, workdir: Path) -> list[ProcessSpec]:

@@ -12,7 +12,7 @@ from pydantic import field_validator
 from launchers.engines import base
 
 
-class Settings(base.Settings):
+class CommandSettings(base.EngineSettings):
     """`command`: one line with the placeholders {port}, {model}, {width}; split as a shell splits words."""
 
     command: str
@@ -29,22 +29,24 @@ class Settings(base.Settings):
 
 class Command(base.Engine):
     name = "command"
-    Settings = Settings
+    Settings = CommandSettings
 
-    def __init__(self, settings: base.Settings) -> None:
+    def __init__(self, settings: base.EngineSettings) -> None:
         super().__init__(settings)
-        self.own = cast(Settings, settings)
+        self.own = cast(CommandSettings, settings)
         self.ready_path = self.own.ready_path
 
     def capabilities(self) -> base.Capabilities:
         return base.Capabilities(honours={"stream_options": "yes"}, metrics_path="/metrics")
 
-    def found(self) -> base.Found:
-        program = shlex.split(self.own.command)[0]
+    @classmethod
+    def found(cls, settings: base.EngineSettings | None = None) -> base.Found:
+        if settings is None:
+            return base.Found(True, None, "any command line")
+        program = shlex.split(cast(CommandSettings, settings).command)[0]
         where = shutil.which(program)
-        return base.Found(
-            where is not None, None, where, f"{program!r} is not on PATH; install it or give its path"
-        )
+        hint = f"{program!r} is not on PATH; install it or give its path"
+        return base.Found(where is not None, None, where, hint)
 
     def processes(self, mode: str, port: int, workdir: Path) -> list[base.ProcessSpec]:
         values = {"port": str(port), "model": self.served_model, "width": str(self.width(mode))}

@@ -11,7 +11,7 @@ from pydantic import field_validator
 from launchers.engines import base
 
 
-class Settings(base.Settings):
+class ExternalSettings(base.EngineSettings):
     """`url`: where the server's /v1 is found. An API key comes from HEADTOHEAD_API_KEY only."""
 
     url: str
@@ -28,19 +28,20 @@ class Settings(base.Settings):
 
 class External(base.Engine):
     name = "external"
-    Settings = Settings
+    Settings = ExternalSettings
 
-    def __init__(self, settings: base.Settings) -> None:
+    def __init__(self, settings: base.EngineSettings) -> None:
         super().__init__(settings)
-        own = cast(Settings, settings)
+        own = cast(ExternalSettings, settings)
         self.external_url = own.url
         self.ready_path = own.ready_path
 
     def capabilities(self) -> base.Capabilities:
         return base.Capabilities(honours={"stream_options": "yes"}, metrics_path="/metrics")
 
-    def found(self) -> base.Found:
-        return base.Found(True, None, self.external_url)
+    @classmethod
+    def found(cls, settings: base.EngineSettings | None = None) -> base.Found:
+        return base.Found(True, None, cast(ExternalSettings, settings).url if settings else "any URL")
 
     def processes(self, mode: str, port: int, workdir: Path) -> list[base.ProcessSpec]:
         return []

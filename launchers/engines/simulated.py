@@ -16,7 +16,7 @@ PROFILES = Path(__file__).parent.parent / "simulator" / "profiles"
 WIDTH_LINE = re.compile(r"batch width (\d+)")
 
 
-class Settings(base.Settings):
+class SimulatedSettings(base.EngineSettings):
     """`profile`: a name in launchers/simulator/profiles or a TOML file. `faults`: NAME or NAME:SHARE."""
 
     profile: str = "tiny"
@@ -37,23 +37,24 @@ class Settings(base.Settings):
 
 class Simulated(base.Engine):
     name = "simulated"
-    Settings = Settings
+    Settings = SimulatedSettings
 
     @property
-    def own(self) -> Settings:
-        return cast(Settings, self.settings)
+    def own(self) -> SimulatedSettings:
+        return cast(SimulatedSettings, self.settings)
 
     def capabilities(self) -> base.Capabilities:
         fields = ("ignore_eos", "min_tokens", "stream_options", "continuous_usage_stats")
         return base.Capabilities(
-            honours={name: "yes" for name in fields},
+            honours=dict.fromkeys(fields, "yes"),
             running="vllm:num_requests_running",
             waiting="vllm:num_requests_waiting",
             cached="usage.prompt_tokens_details.cached_tokens",
             metrics_path="/metrics",
         )
 
-    def found(self) -> base.Found:
+    @classmethod
+    def found(cls, settings: base.EngineSettings | None = None) -> base.Found:
         return base.Found(True, version("headtohead"), sys.executable)
 
     def processes(self, mode: str, port: int, workdir: Path) -> list[base.ProcessSpec]:
