@@ -48,6 +48,7 @@ class ArmRun:
         self.interruption = interruption
         self.provenance = Provenance(arm)
         self.notes: list[str] = []
+        self.conducts: list[dict[str, Any]] = []
         self.record: dict[str, Any] = {
             "arm": self.name,
             "engine": arm.plan.engine,
@@ -140,6 +141,7 @@ class ArmRun:
         finally:
             locust.stop()
             telemetry.stop()
+            self.conducts.append(locust_process.conduct(self.folder))
             self.update(locust_exit=locust.exit_code)
             self.note_losses(telemetry, [*up.processes, locust])
         self.check_exit(locust, up)
@@ -212,8 +214,10 @@ class ArmRun:
                 self.display.say(f"{self.name}: {note}")
 
     def finish(self) -> None:
-        """After the last block: pack the events, judge the rows, and settle the status."""
+        """After the last block: join and pack the files, judge the rows, and settle the status."""
         records.compress(self.folder / "events.csv")
+        if len(self.conducts) > 1:
+            records.write_json(self.folder / "conduct.json", locust_process.join_conducts(self.conducts))
         self.update(payload_sha256=records.payload_digest(self.folder / "requests.csv"))
         judged = analysis.judge(self.folder)
         verdicts = list(judged["verdicts"])
@@ -233,7 +237,8 @@ class ArmRun:
 
     def reason(self) -> str:
         if line := self.record["failure_line"]:
-            return f"{self.record['failure'] or 'error'}: {line}".removeprefix("error: ")
+            line = str(line).removeprefix(f"{self.name}: ").removeprefix(f"{self.name} ")
+            return f"{self.record['failure']}: {line}" if self.record["failure"] else line
         failed = [verdict["check"] for verdict in self.record["verdicts"] if verdict["status"] == "fail"]
         return ", ".join(dict.fromkeys(failed))
 

@@ -25,6 +25,8 @@ from launchers.plan import Plan
 from launchers.resolve import resolve
 from launchers.run import PlanRun, default_folder
 
+LINE_WIDTH = 140
+
 app = typer.Typer(
     help="Head-to-head load tests of OpenAI-compatible LLM servers: does it batch, does it stay correct, "
     "which is faster.",
@@ -205,6 +207,8 @@ def show(
         print(json.dumps(summaries[0] if len(summaries) == 1 else summaries, indent=2, default=str))
         return
     console = Console()
+    if not console.is_terminal:
+        console.width = LINE_WIDTH  # a log or a file: wide enough for every table
     for one in loaded:
         analysis.print_report(one, console)
     for path in written:

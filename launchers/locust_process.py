@@ -86,6 +86,20 @@ def start(argv: list[str], arm_dir: Path) -> Supervised:
     return Supervised("locust", argv, arm_dir / "logs" / "locust.log", grace_s=GRACE_SECONDS)
 
 
+def join_conducts(blocks: list[dict[str, Any]]) -> dict[str, Any]:
+    """One account of all blocks: Locust writes a fresh one in each. The worst status stands."""
+    joined: dict[str, Any] = {}
+    for block in blocks:
+        for key, value in block.items():
+            if isinstance(value, int):
+                joined[key] = joined.get(key, 0) + value
+            elif isinstance(value, list):
+                joined[key] = joined.get(key, []) + value
+            elif key != "status" or joined.get("status") in (None, "complete"):
+                joined[key] = value
+    return joined
+
+
 def conduct(arm_dir: Path) -> dict[str, Any]:
     """What Locust says of its waves so far; empty before the first."""
     with contextlib.suppress(OSError, ValueError):
