@@ -70,18 +70,17 @@ def run(
 
 @app.command()
 def demo(out: Out = None, as_json: AsJson = False, quiet: Quiet = False) -> None:
-    """Two simulated engines and a real llama.cpp, batch and serial: the whole acceptance in minutes."""
+    """Two simulated engines and a real llama.cpp, each in batch and serial mode."""
     folder = out or default_folder("demo")
     display = Display(quiet=quiet or as_json)
     shipped = Path(__file__).parent.parent / "plans"
-    statuses, folders = [], []
+    passed = True
     for name in ("demo", "llamacpp-cpu"):
         path = shipped / f"{name}.toml"
         done, status = execute(plans.read(path), folder / name, path, 1, display)
-        statuses.append(status)
-        folders.append(done)
-    show(folders, as_json=as_json, out=folder)
-    raise typer.Exit(0 if set(statuses) == {"pass"} else 1)
+        show([done], as_json=as_json)
+        passed &= status == "pass"
+    raise typer.Exit(0 if passed else 1)
 
 
 @app.command()
@@ -126,13 +125,13 @@ def serve(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the logs.")] = None,
 ) -> None:
-    """Run one engine in the foreground, supervised as in a plan, until Ctrl-C."""
+    """Run one engine in the foreground, supervised, until Ctrl-C."""
     serving.serve(engine, mode, port, settings or [], out or default_folder(f"serve-{engine}"))
 
 
 @app.command()
 def engines(as_json: AsJson = False) -> None:
-    """Which engines are here, in which version, and what to install for the others."""
+    """List the engines: found or not, version, what to install."""
     rows = serving.inventory()
     if as_json:
         print(json.dumps(rows, indent=2))
@@ -158,6 +157,25 @@ def report(
     for folder in runs:
         require_run(folder)
     show(runs, force=force, junit=junit, as_json=as_json, out=out)
+
+
+@app.command()
+def gate(
+    run: Annotated[Path, typer.Argument(help="Folder of the run to judge.")],
+    baseline: Annotated[Path, typer.Option(help="Folder of the run to hold it against.")],
+    max_regression: Annotated[str, typer.Option(help="How much longer a wall may take.")] = "5%",
+    junit: Junit = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fail when a run is slower than a baseline, beyond doubt."""
+    outcome = analysis.gate(
+        analysis.load(require_run(run)), analysis.load(require_run(baseline)), max_regression, junit=junit
+    )
+    (run / "gate.md").write_text(outcome.comment, encoding="utf-8")
+    print(
+        json.dumps({"passed": outcome.passed, "verdicts": outcome.verdicts}) if as_json else outcome.comment
+    )
+    raise typer.Exit(0 if outcome.passed else 1)
 
 
 def execute(
@@ -198,27 +216,27 @@ def show(
     as_json: bool = False,
     out: Path | None = None,
 ) -> None:
+    """Write the report of one run, or of several side by side, and print it."""
     written = analysis.report(folders, out=out, force=force)
-    loaded = [analysis.load(folder) for folder in folders]
+    loaded = analysis.load_many(folders)
     if junit:
-        analysis.junit(loaded[0], junit)
+        analysis.junit(loaded, junit)
     if as_json:
-        summaries = [analysis.summary(one) for one in loaded]
-        print(json.dumps(summaries[0] if len(summaries) == 1 else summaries, indent=2, default=str))
+        print(json.dumps(analysis.summary(loaded, force=force), indent=2, default=str))
         return
     console = Console()
     if not console.is_terminal:
         console.width = LINE_WIDTH  # a log or a file: wide enough for every table
-    for one in loaded:
-        analysis.print_report(one, console)
+    analysis.print_report(loaded, console, force=force)
     for path in written:
-        if Path(path).suffix in (".md", ".html"):
+        if path.suffix in (".md", ".html"):
             console.print(f"{path}", markup=False, highlight=False, soft_wrap=True)
 
 
-def require_run(folder: Path) -> None:
+def require_run(folder: Path) -> Path:
     if not (folder / "run.json").is_file():
         raise PlanError(f"{folder} is not the folder of a run: it has no run.json")
+    return folder
 
 
 def complain(line: str) -> None:
@@ -228,7 +246,7 @@ def complain(line: str) -> None:
 def main() -> None:
     try:
         app()
-    except HeadToHeadError as error:
+    except (HeadToHeadError, analysis.RunError) as error:
         for line in str(error).splitlines():
             complain(line)
         sys.exit(2)
