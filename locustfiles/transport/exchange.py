@@ -24,12 +24,12 @@ READABLE, WRITABLE = 1, 2  # libev's event bits
 TIMESPEC = struct.Struct("@ll")
 ANCILLARY_SIZE = 32  # CMSG_SPACE of one struct timespec
 
-_in_flight = 0
+_in_flight: set["Exchange"] = set()
 
 
 def in_flight() -> int:
     """How many exchanges of this process are sent and not over."""
-    return _in_flight
+    return len(_in_flight)
 
 
 class Exchange:
@@ -52,6 +52,7 @@ class Exchange:
         self._over = Event()
         self._watchers: list[Any] = []
         self._leave_after: int | None = None
+        self._leave_with_reset = False
         self._events_counter = sse.Counter()
 
     @property
@@ -84,14 +85,14 @@ class Exchange:
             self._watch(READABLE, self._on_readable)
 
     def _send_now(self) -> None:
-        global _in_flight
         sock, tls = self._connection.sock, self._connection.tls
-        request = tls.encrypt(self._request) if tls else self._request
-        _in_flight += 1
-        self.sent_ns = time.time_ns()
-        if sock is None or self._end is not None:
+        if sock is None or self._end is not None:  # refused, or left beforehand
+            self.sent_ns = time.time_ns()
             self._finish(self._end or "refused", self._error)
             return
+        request = tls.encrypt(self._request) if tls else self._request
+        _in_flight.add(self)
+        self.sent_ns = time.time_ns()
         try:
             sent = sock.send(request)
         except BlockingIOError:
@@ -191,7 +192,7 @@ class Exchange:
     def _leave_when_due(self) -> None:
         assert self._leave_after is not None
         if self._events_counter.count(self._parser.body) >= self._leave_after:
-            self.leave()
+            self.leave(self._leave_with_reset)
 
     def leave(self, reset: bool = False) -> None:
         """Close the connection now, whatever has come: with a FIN, or with `reset` an RST."""
@@ -199,15 +200,13 @@ class Exchange:
             self._finish("left", reset=reset)
 
     def _finish(self, end: End, error: str = "", *, keep: bool = False, reset: bool = False) -> None:
-        global _in_flight
         for watcher in self._watchers:
             watcher.stop()
             watcher.close()
         self._watchers.clear()
         if not keep:
             self._connection.close(reset)
-        if self.sent_ns and not self._over.is_set():
-            _in_flight -= 1
+        _in_flight.discard(self)
         self._end = end
         self._error = "" if end == "complete" else error
         last_byte_ns = self._arrivals[-1][0] if self._arrivals else self._head_ns
@@ -215,18 +214,24 @@ class Exchange:
         self._over.set()
 
     def wait(
-        self, idle_deadline_s: float, leave_after_events: int | None = None, total_s: float | None = None
+        self,
+        idle_deadline_s: float,
+        leave_after_events: int | None = None,
+        total_s: float | None = None,
+        *,
+        leave_with_reset: bool = False,
     ) -> Reply:
         """Block this greenlet until the response is over, for whatever reason, and return it.
 
         The end is "hang" after `idle_deadline_s` seconds without a byte, or `total_s` seconds in all. With
-        `leave_after_events` the connection is closed as soon as so many SSE events have arrived. A greenlet
-        killed here closes the connection; `reply()` then still gives what had come.
+        `leave_after_events` the connection is closed as soon as so many SSE events (comments not counted)
+        have arrived: by FIN, or `leave_with_reset` by RST. A greenlet killed here closes the connection;
+        `reply()` then still gives what had come.
         """
         if not self.sent_ns:
             raise RuntimeError("wait() before send()")
         if leave_after_events is not None and self._end is None:
-            self._leave_after = leave_after_events
+            self._leave_after, self._leave_with_reset = leave_after_events, leave_with_reset
             self._leave_when_due()
         started = time.monotonic()
         try:

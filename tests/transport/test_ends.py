@@ -1,5 +1,7 @@
 """Every way in which an exchange can end has its own name, and none of them raises."""
 
+from typing import Any
+
 import gevent
 import pytest
 
@@ -12,7 +14,7 @@ EVENT = b"10\r\ndata: {'a': 1}\n\n\r\n"
 COMMENT = b"8\r\n: ping\n\n\r\n"
 
 
-def post(server: ScriptedServer, deadline_s: float = 20, **how: float) -> Reply:
+def post(server: ScriptedServer, deadline_s: float = 20, **how: Any) -> Reply:
     exchange = Connection(server.target).prepare("POST", "/", {}, b"{}")
     exchange.send()
     return exchange.wait(deadline_s, **how)
@@ -96,8 +98,11 @@ def test_the_deadline_is_for_silence_not_for_the_whole() -> None:
         assert post(server, deadline_s=0.6, total_s=0.3).end == "hang"
 
 
+@pytest.mark.parametrize(("reset", "seen_by_server"), [(False, "fin"), (True, "reset")])
 @pytest.mark.parametrize("events", [1, 2, 3])
-def test_leaving_after_so_many_events_closes_the_socket_at_once(events: int) -> None:
+def test_leaving_after_so_many_events_closes_the_socket_at_once(
+    events: int, reset: bool, seen_by_server: str
+) -> None:
     seen = []
 
     def script(peer: Peer) -> None:
@@ -108,12 +113,12 @@ def test_leaving_after_so_many_events_closes_the_socket_at_once(events: int) -> 
         seen.append(peer.sees())
 
     with ScriptedServer(script) as server:
-        reply = post(server, leave_after_events=events)
+        reply = post(server, leave_after_events=events, leave_with_reset=reset)
         while not seen:
             gevent.sleep(0.001)
     assert reply.end == "left"
     assert reply.body.count(b"data:") == events
-    assert seen == ["fin"]
+    assert seen == [seen_by_server]
 
 
 def test_events_that_came_before_wait_count_too() -> None:
@@ -181,3 +186,13 @@ def test_an_exchange_is_used_once() -> None:
         assert exchange.wait(20).status == 204
         with pytest.raises(RuntimeError, match="only once"):
             exchange.send()
+
+
+def test_one_that_was_left_before_it_was_sent_is_not_sent() -> None:
+    with ScriptedServer(sending(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
+        exchange = Connection(server.target).prepare("GET", "/", {})
+        exchange.leave()
+        exchange.send()
+        reply = exchange.wait(20)
+    assert (reply.end, reply.status) == ("left", None)
+    assert in_flight() == 0

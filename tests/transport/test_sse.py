@@ -141,7 +141,7 @@ def test_an_empty_body_is_no_problem_of_framing() -> None:
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
 def test_recorded_streams_decode_as_sseclient_decodes_them(path: Path) -> None:
     stream = path.read_bytes()
-    expected = [event.data for event in sseclient.SSEClient([stream]).events()]
+    expected = [event.data for event in sseclient.SSEClient(iter([stream])).events()]
     assert data_of(stream) == expected
     assert len(expected) == stream.count(b"data: ")
 

@@ -27,7 +27,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def port(certificate: tuple[Path, Path]) -> Iterator[int]:
-    command = [sys.executable, Path(__file__).with_name("tls_server.py"), *certificate]
+    command = [sys.executable, str(Path(__file__).with_name("tls_server.py")), *map(str, certificate)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield int(server.stdout.readline())
