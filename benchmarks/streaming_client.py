@@ -21,7 +21,7 @@ import gevent
 import requests
 import sseclient
 
-from locustfiles.transport import Connection, Exchange, Target, fire, sse
+from locustfiles.transport import Clock, Connection, Exchange, Target, fire, sse
 
 Collected = dict[str, tuple[int, list[tuple[int, str]]]]
 """By request id: when it was sent (ns), and of each event the stamp (ns) and the data."""
@@ -37,7 +37,7 @@ def headers(request: str) -> dict[str, str]:
     return {"x-request-id": request, "content-type": "application/json", "accept-encoding": "identity"}
 
 
-def collect(url: str, clock: str, body: bytes, ids: list[str]) -> Collected:
+def collect(url: str, clock: Clock, body: bytes, ids: list[str]) -> Collected:
     target = Target.parse(url)
     exchanges: list[Exchange] = []
     for request in ids:

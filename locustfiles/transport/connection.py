@@ -3,19 +3,16 @@
 import socket
 import struct
 import sys
-import time
 from collections.abc import Mapping
 from ssl import SSLError
-from typing import TYPE_CHECKING
 
 import gevent.socket
 from gevent import monkey
 
+from locustfiles.transport.exchange import Exchange
+from locustfiles.transport.reply import Clock
 from locustfiles.transport.target import Target
 from locustfiles.transport.tls import READ_SIZE, Tls
-
-if TYPE_CHECKING:
-    from locustfiles.transport.exchange import Exchange
 
 # Reads happen in event-loop callbacks, where gevent's own (patched) socket may not be used.
 PlainSocket = monkey.get_original("socket", "socket")
@@ -37,7 +34,7 @@ class Connection:
     One exchange at a time. `clock="user"` leaves the kernel's stamps off, for comparison.
     """
 
-    def __init__(self, target: Target, *, connect_timeout: float = 10.0, clock: str = "kernel") -> None:
+    def __init__(self, target: Target, *, connect_timeout: float = 10.0, clock: Clock = "kernel") -> None:
         self.target = target
         self.connect_timeout = connect_timeout
         self.wants_kernel_clock = clock == "kernel" and sys.platform == "linux"
@@ -94,12 +91,10 @@ class Connection:
         self.sock = None
         self.tls = None
 
-    def prepare(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> "Exchange":
+    def prepare(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Exchange:
         """Build the request's bytes and open the connection if need be. Raises ValueError for a header that
         would break the request, never for network trouble: a failed connect is in the reply's `end`.
         """
-        from locustfiles.transport.exchange import Exchange
-
         exchange = Exchange(self, method, self._request_bytes(method, path, headers, body))
         if not self.is_open:
             exchange.open_connection()
@@ -114,10 +109,3 @@ class Connection:
             if "\r" in line or "\n" in line:
                 raise ValueError(f"line break in the request header {line.partition(':')[0]!r}")
         return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
-
-
-def timed_open(connection: Connection) -> float:
-    """Open and return the milliseconds it took."""
-    started = time.perf_counter()
-    connection.open()
-    return (time.perf_counter() - started) * 1000

@@ -4,21 +4,23 @@ The read callback takes the stamp first and then only appends: decoding happens 
 and the waiting greenlet is woken once, at the end.
 """
 
-import errno
+import math
 import struct
 import time
 from collections.abc import Sequence
 from ssl import SSLError
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gevent
 from gevent.event import Event
 from geventhttpclient.response import HTTPParseError
 
 from locustfiles.transport import sse
-from locustfiles.transport.connection import Connection, timed_open
 from locustfiles.transport.reply import Clock, End, Reply, ResponseParser, decompress
 from locustfiles.transport.tls import READ_SIZE
+
+if TYPE_CHECKING:
+    from locustfiles.transport.connection import Connection
 
 READABLE, WRITABLE = 1, 2  # libev's event bits
 TIMESPEC = struct.Struct("@ll")
@@ -35,7 +37,7 @@ def in_flight() -> int:
 class Exchange:
     """Made by `Connection.prepare`; used once: `send()`, `wait()`."""
 
-    def __init__(self, connection: Connection, method: str, request: bytes) -> None:
+    def __init__(self, connection: "Connection", method: str, request: bytes) -> None:
         self.connect_ms: float | None = None
         self.sent_ns = 0
         self._connection = connection
@@ -45,7 +47,7 @@ class Exchange:
         self._arrivals: list[tuple[int, int]] = []
         self._head_ns: int | None = None
         self._last_read_ns = 0
-        self._clock: Clock = "kernel"
+        self._clock: Clock = "kernel" if connection.wants_kernel_clock else "user"
         self._end: End | None = None
         self._end_ns = 0
         self._error = ""
@@ -62,12 +64,13 @@ class Exchange:
 
     def open_connection(self) -> None:
         """Open the connection, counting the time apart; failure becomes the reply's end."""
+        started = time.perf_counter()
         try:
-            self.connect_ms = timed_open(self._connection)
+            self._connection.open()
+            self.connect_ms = (time.perf_counter() - started) * 1000
         except OSError as error:
-            self._error = (
-                f"cannot connect to {self._connection.target.authority}: {error or type(error).__name__}"
-            )
+            reason = str(error) or type(error).__name__
+            self._error = f"cannot connect to {self._connection.target.authority}: {reason}"
             self._end = "refused"
 
     def send(self) -> None:
@@ -137,7 +140,7 @@ class Exchange:
         except BlockingIOError:
             return
         except OSError as error:
-            self._finish("refused" if error.errno == errno.ECONNREFUSED else "reset", str(error))
+            self._finish("reset", str(error))
             return
         if not data:
             self._on_end_of_stream()
@@ -233,26 +236,26 @@ class Exchange:
         if leave_after_events is not None and self._end is None:
             self._leave_after, self._leave_with_reset = leave_after_events, leave_with_reset
             self._leave_when_due()
-        started = time.monotonic()
         try:
             while not self._over.is_set():
-                idle_s = (time.time_ns() - max(self.sent_ns, self._last_read_ns)) / 1e9
-                left_s = idle_deadline_s - idle_s
-                if total_s is not None:
-                    left_s = min(left_s, total_s - (time.monotonic() - started))
-                if left_s <= 0:
-                    self._finish("hang", f"no end: last byte {idle_s:.1f} s ago")
-                    break
-                self._over.wait(left_s)
+                now_ns = time.time_ns()
+                idle_left_s = idle_deadline_s - (now_ns - max(self.sent_ns, self._last_read_ns)) / 1e9
+                total_left_s = math.inf if total_s is None else total_s - (now_ns - self.sent_ns) / 1e9
+                if idle_left_s <= 0:
+                    self._finish("hang", f"no byte for {idle_deadline_s:g} s")
+                elif total_left_s <= 0:
+                    self._finish("hang", f"not over after {total_s:g} s")
+                else:
+                    self._over.wait(min(idle_left_s, total_left_s))
         finally:
             self.leave()
         return self.reply()
 
     def reply(self) -> Reply:
         """The response as far as it has come."""
-        error = self._error
-        body, arrivals, headers = bytes(self._parser.body), self._arrivals, self._parser.header_dict()
-        body, arrivals, trouble = decompress(body, arrivals, headers.get("content-encoding", ""))
+        headers = self._parser.header_dict()
+        coding = headers.get("content-encoding", "")
+        body, arrivals, trouble = decompress(bytes(self._parser.body), self._arrivals, coding)
         return Reply(
             status=self._parser.status,
             headers=headers,
@@ -264,7 +267,7 @@ class Exchange:
             end_ns=self._end_ns or time.time_ns(),
             clock=self._clock,
             end=self._end or "left",
-            error=error or trouble,
+            error=self._error or trouble,
         )
 
 

@@ -5,7 +5,7 @@ import time
 import gevent
 import pytest
 
-from locustfiles.transport import Connection, Reply, fire, sse
+from locustfiles.transport import Clock, Connection, Reply, fire, sse
 
 from .scripted_server import Peer, ScriptedServer, sleep
 
@@ -17,7 +17,7 @@ def one_event(peer: Peer) -> None:
     peer.send(HEAD + b"data: token\n\n")
 
 
-def while_we_are_busy(clock: str) -> tuple[int, Reply]:
+def while_we_are_busy(clock: Clock) -> tuple[int, Reply]:
     """One event written while our event loop is blocked: the time of its write, and the reply."""
     with ScriptedServer(one_event) as server:
         exchange = Connection(server.target, clock=clock).prepare("GET", "/", {})

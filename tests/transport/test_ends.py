@@ -75,7 +75,7 @@ def test_refused() -> None:
 def test_a_server_that_says_nothing_hangs() -> None:
     with ScriptedServer(sending(then="silence")) as server:
         reply = post(server, deadline_s=0.1)
-    assert (reply.end, reply.status) == ("hang", None)
+    assert (reply.end, reply.status, reply.error) == ("hang", None, "no byte for 0.1 s")
 
 
 def test_a_stall_in_mid_stream_hangs_and_keeps_what_came() -> None:
@@ -95,7 +95,8 @@ def test_the_deadline_is_for_silence_not_for_the_whole() -> None:
 
     with ScriptedServer(slow) as server:
         assert post(server, deadline_s=0.6).end == "complete"
-        assert post(server, deadline_s=0.6, total_s=0.3).end == "hang"
+        reply = post(server, deadline_s=0.6, total_s=0.3)
+    assert (reply.end, reply.error) == ("hang", "not over after 0.3 s")
 
 
 @pytest.mark.parametrize(("reset", "seen_by_server"), [(False, "fin"), (True, "reset")])
