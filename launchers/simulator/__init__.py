@@ -1,0 +1,1 @@
+"""A simulated engine: a real HTTP server around a scheduler in miniature, with known truth."""

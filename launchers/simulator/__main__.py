@@ -1,0 +1,80 @@
+"""`python -m launchers.simulator`: the simulated engine as a server of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from launchers.simulator import profile as profiles
+from launchers.simulator.server import Connection, Simulator
+from launchers.simulator.truth import Truth
+
+
+def run(
+    profile: Annotated[str, typer.Option(help="Name of a profile, or a TOML file.")] = "tiny",
+    mode: Annotated[str, typer.Option(help="batch or serial.")] = "batch",
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    width: Annotated[int | None, typer.Option(help="Slots; the profile's own if not given.")] = None,
+    time_scale: Annotated[float, typer.Option(min=1e-3, help="Engine seconds in one real second.")] = 1.0,
+    truth: Annotated[Path | None, typer.Option(help="Folder for truth.csv and truth_events.csv.")] = None,
+    served_model_name: str = "m",
+    set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of the profile.")] = None,
+    fault: Annotated[list[str] | None, typer.Option(help="NAME or NAME:SHARE.")] = None,
+    dialect: Annotated[list[str] | None, typer.Option(help="NAME or NAME:SHARE.")] = None,
+) -> None:
+    """Serve a simulated engine until a signal stops it."""
+    changes = list(set_ or [])
+    if width is not None:
+        changes.append(f"width={width}")
+    try:
+        chosen = profiles.load(profile, mode, changes)
+        simulator = Simulator(chosen, served_model_name, time_scale, Truth(truth) if truth else None)
+    except (ValueError, OSError) as error:
+        sys.exit(_complain(str(error)))
+    sys.exit(asyncio.run(serve(simulator, host, port)))
+
+
+def _complain(line: str) -> int:
+    print(f"simulator: {line}", file=sys.stderr, flush=True)
+    return 2
+
+
+async def serve(simulator: Simulator, host: str, port: int) -> int:
+    loop = asyncio.get_running_loop()
+    try:
+        server = await loop.create_server(
+            lambda: Connection(simulator), host, port, backlog=simulator.profile.listen_backlog
+        )
+    except OSError as error:
+        return _complain(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port")
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    engine = asyncio.create_task(simulator.engine.run())
+    gc.collect()
+    gc.freeze()
+    profile = simulator.profile
+    bound = server.sockets[0].getsockname()
+    print(f"batch width {profile.width}, prefill budget {profile.prefill_token_budget}", file=sys.stderr)
+    print(f"listening on http://{host}:{bound[1]}", file=sys.stderr, flush=True)
+    stopped = asyncio.create_task(stop.wait())
+    await asyncio.wait({stopped, engine}, return_when=asyncio.FIRST_COMPLETED)
+    server.close()
+    if engine.done():
+        engine.result()
+    engine.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await engine
+    return 0
+
+
+if __name__ == "__main__":
+    typer.run(run)

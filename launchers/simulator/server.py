@@ -1,0 +1,230 @@
+"""The HTTP side: one protocol object a connection, requests parsed by h11, answers written as bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import Any
+
+import h11
+
+from launchers.simulator import metrics, text, wire
+from launchers.simulator.answering import Answering, BodyAnswering, StreamAnswering
+from launchers.simulator.engine import Engine
+from launchers.simulator.profile import Profile
+from launchers.simulator.scheduler import Request
+from launchers.simulator.truth import Truth, Written
+from launchers.simulator.twists import Twist, chosen
+
+MAX_BODY = 64 * 1024 * 1024
+
+
+class BadRequest(Exception):
+    """Answered with 400 and this message."""
+
+
+@dataclass
+class Simulator:
+    """What all connections share. `twists`: faults and dialects, each for its share of the requests."""
+
+    profile: Profile
+    model: str
+    time_scale: float = 1.0
+    truth: Truth | None = None
+    twists: list[Twist] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.engine = Engine(self.profile, self.time_scale, self._on_token)
+        self.answering: dict[Request, Answering] = {}
+
+    def _on_token(self, request: Request) -> None:
+        answering = self.answering[request]
+        answering.token()
+        if request.ended:
+            self.close(answering)
+
+    def close(self, answering: Answering, outcome: str = "ok") -> None:
+        """An answer is over, or its client has gone: write down what was true of it."""
+        request = answering.request
+        if self.answering.pop(request, None) is None:
+            return
+        written = answering.written
+        written.outcome, written.tokens, written.width_max = outcome, request.generated, request.width_max
+        if self.truth:
+            self.truth.write(written)
+
+    def answer(self, connection: Connection, headers: dict[str, str], body: bytes) -> None:
+        """Take one chat completion into the scheduler. Raises BadRequest."""
+        arrived_ns = time.time_ns()
+        asked = parse(body)
+        prompt = text.tokens(messages_of(asked))
+        budget = budget_of(asked, len(prompt), self.profile)
+        id = headers.get("x-request-id") or uuid.uuid4().hex
+        twists = chosen(self.twists, id)
+        request = Request(id, prompt, budget)
+        kind = StreamAnswering if asked.get("stream") else BodyAnswering
+        answering = kind(self, connection, request, asked, Written(id, arrived_ns), twists)
+        connection.answering = answering
+        for twist in twists:
+            if twist.refuse(answering):
+                return
+        self.answering[request] = answering
+        answering.accepted()
+        self.engine.submit(request)
+
+    def client_left(self, answering: Answering) -> None:
+        """The connection is gone before the answer's end."""
+        if not self.profile.cancels_on_disconnect or any(
+            twist.keeps_running(answering) for twist in answering.twists
+        ):
+            return  # it runs to its end, for nobody
+        self.engine.cancel(answering.request)
+        for twist in answering.twists:
+            twist.after_cancel(answering)
+        self.close(answering, "cancelled")
+
+
+class Connection(asyncio.Protocol):
+    """One client. Requests are taken one after another."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self.simulator = simulator
+        self.answering: Answering | None = None
+        self.transport: asyncio.Transport
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=256 * 1024)
+        self._request: h11.Request | None = None
+        self._body = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._http.receive_data(data)
+        self._read()
+
+    def eof_received(self) -> bool:
+        return False  # a client that closes its half is gone: HTTP clients do not half-close
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self.answering is not None:
+            answering, self.answering = self.answering, None
+            self.simulator.client_left(answering)
+
+    def write(self, data: bytes) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(data)
+
+    def finished(self, close: bool = False) -> None:
+        """The answer is complete; the connection takes the next request, or is closed."""
+        self.answering = None
+        assert self._request is not None
+        close = close or (b"connection", b"close") in self._request.headers
+        if close:
+            self.transport.close()
+            return
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=256 * 1024)
+        self._request = None
+
+    def _read(self) -> None:
+        try:
+            while self._http.their_state is not h11.DONE:
+                event = self._http.next_event()
+                if event is h11.NEED_DATA or event is h11.PAUSED or isinstance(event, h11.ConnectionClosed):
+                    return
+                if isinstance(event, h11.Request):
+                    self._request, self._body = event, bytearray()
+                elif isinstance(event, h11.Data):
+                    self._body += event.data
+                    if len(self._body) > MAX_BODY:
+                        raise h11.RemoteProtocolError("body too large", error_status_hint=413)
+                elif isinstance(event, h11.EndOfMessage):
+                    self._answer()
+                    return
+        except h11.RemoteProtocolError as error:
+            self.write(wire.error(error.error_status_hint, str(error)))
+            self.transport.close()
+
+    def _answer(self) -> None:
+        assert self._request is not None
+        method, path = self._request.method.decode(), self._request.target.decode().partition("?")[0]
+        headers = {name.decode().lower(): value.decode("latin-1") for name, value in self._request.headers}
+        if (method, path) == ("POST", "/v1/chat/completions"):
+            try:
+                self.simulator.answer(self, headers, bytes(self._body))
+            except BadRequest as error:
+                self.write(wire.error(400, str(error)))
+                self.finished()
+            return
+        self.write(self._small_answer(method, path))
+        self.finished()
+
+    def _small_answer(self, method: str, path: str) -> bytes:
+        simulator = self.simulator
+        if (method, path) in (("GET", "/health"), ("GET", "/ready")):
+            return wire.response(200, {"status": "ok"})
+        if (method, path) == ("GET", "/v1/models"):
+            card = {"id": simulator.model, "object": "model", "max_model_len": simulator.profile.max_context}
+            return wire.response(200, {"object": "list", "data": [card]})
+        if (method, path) == ("GET", "/metrics"):
+            page = metrics.page(simulator.engine.scheduler, simulator.model)
+            return wire.response(200, page.encode(), "text/plain; version=0.0.4; charset=utf-8")
+        if (method, path) == ("POST", "/tokenize"):
+            try:
+                asked = parse(bytes(self._body))
+                found = (
+                    text.tokens(messages_of(asked))
+                    if "messages" in asked
+                    else text.TOKEN.findall(asked.get("prompt", ""))
+                )
+            except BadRequest as error:
+                return wire.error(400, str(error))
+            body = {
+                "count": len(found),
+                "max_model_len": simulator.profile.max_context,
+                "tokens": list(range(len(found))),
+            }
+            return wire.response(200, body)
+        return wire.response(404, {"detail": "Not Found"})
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    try:
+        asked = json.loads(body)
+    except ValueError as error:
+        raise BadRequest(f"the body is not JSON: {error}") from None
+    if not isinstance(asked, dict):
+        raise BadRequest("the body must be a JSON object")
+    return asked
+
+
+def messages_of(asked: dict[str, Any]) -> list[tuple[str, str]]:
+    messages = asked.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequest("messages must be a non-empty list")
+    found = []
+    for message in messages:
+        role, content = (
+            (message.get("role"), message.get("content")) if isinstance(message, dict) else (None, None)
+        )
+        if role not in ("system", "user", "assistant", "tool") or not isinstance(content, str):
+            raise BadRequest("each message needs a known role and a string as content")
+        found.append((role, content))
+    return found
+
+
+def budget_of(asked: dict[str, Any], prompt_tokens: int, profile: Profile) -> int:
+    """How many tokens the answer will have."""
+    limit = asked.get("max_completion_tokens", asked.get("max_tokens", 16))
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise BadRequest("max_tokens must be a whole number above 0")
+    if prompt_tokens + limit > profile.max_context:
+        raise BadRequest(
+            f"{prompt_tokens} prompt and {limit} output tokens exceed the context of {profile.max_context}"
+        )
+    if profile.stops_after and not asked.get("ignore_eos"):
+        return min(limit, max(profile.stops_after, int(asked.get("min_tokens", 0))))
+    return limit
