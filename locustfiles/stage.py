@@ -6,11 +6,13 @@ The crew lives in every process that has users, the conductor in the only proces
 import csv
 import gc
 import logging
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gevent
 from locust import events
 from locust.env import Environment
 from locust.rpc import Message
@@ -27,6 +29,8 @@ from locustfiles.wavecrew import WaveCrew
 from locustfiles.waves import Wave, acceptance, users_needed
 
 logger = logging.getLogger(__name__)
+
+INTERRUPTED_EXIT_CODE = 130
 
 
 class Stage:
@@ -45,6 +49,10 @@ class Stage:
         self._files: ArmFiles | None = None
         self._watch: SelfWatch | None = None
         self._register_messages()
+        if isinstance(runner, WorkerRunner):
+            # Fired in reverse order: before the worker tells the master that it quits.
+            quitting: Any = environment.events.quitting
+            quitting.add_listener(self._hand_over)
 
     def plan(self) -> None:
         """Read the arguments; SettingsError if they cannot be followed."""
@@ -128,6 +136,10 @@ class Stage:
             for news in (messages.IDLE, messages.READY, messages.ROWS, messages.PONG, messages.HALTED):
                 self._runner.register_message(news, self._on_news)
 
+    def _hand_over(self, **_: Any) -> None:
+        if self._running:
+            self.crew.halt()
+
     def _on_order(self, environment: Environment, msg: Message) -> None:
         self.crew.obey(msg.type, msg.data)
 
@@ -168,6 +180,23 @@ def _set_up(environment: Environment, runner: Runner, **_: Any) -> None:
         except SettingsError as error:
             print(f"headtohead: {error}", file=sys.stderr)
             sys.exit(2)
+        _stop_in_order(environment)
+
+
+def _stop_in_order(environment: Environment) -> None:
+    """Let Ctrl-C and SIGTERM stop a headless run with all its rows.
+
+    Without it SIGTERM kills at once while a shape runs (Locust sets it up only afterwards), and Ctrl-C
+    strikes whichever greenlet happens to run.
+    """
+    hub = gevent.get_hub()
+
+    def interrupt() -> None:
+        environment.process_exit_code = INTERRUPTED_EXIT_CODE
+        hub.loop.run_callback(hub.parent.throw, KeyboardInterrupt)
+
+    gevent.signal_handler(signal.SIGINT, interrupt)
+    gevent.signal_handler(signal.SIGTERM, interrupt)
 
 
 def _start(**_: Any) -> None:

@@ -15,7 +15,7 @@ from locustfiles.conductor import Conductor, Station
 from locustfiles.reclaim import Slots
 from locustfiles.rows import ArmFiles, Record, RequestRow, planned_row
 from locustfiles.settings import Settings
-from locustfiles.waves import LEAVE_SHARE, Wave
+from locustfiles.waves import LEAVE_SHARE, Wave, users_needed
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class WaveConductor(Conductor):
 
     def measure_clocks(self) -> None:
         """How far each worker's clock is from ours; an offset within its own uncertainty is none."""
-        self.wait_until(lambda: bool(self.stations), USERS_WITHIN_S)
+        self.wait_until(lambda: self._enough(users_needed(self.waves)), USERS_WITHIN_S)
         for _ in range(PINGS):
             self.tell(crew.PING, {"ping_ns": time.time_ns()})
             self.wait_until(lambda: all(s.round_trip_ns for s in self.stations.values()), PING_WITHIN_S)
@@ -125,14 +125,8 @@ class WaveConductor(Conductor):
                 station.offset_ns = 0
 
     def _place(self, playing: Playing) -> bool:
-        needed = Counter(call.user for call in playing.wave.calls)
-
-        def enough() -> bool:
-            return all(
-                sum(s.idle.get(user, 0) for s in self._living()) >= count for user, count in needed.items()
-            )
-
-        if not self.wait_until(enough, USERS_WITHIN_S):
+        needed = users_needed([playing.wave])
+        if not self.wait_until(lambda: self._enough(needed), USERS_WITHIN_S):
             return False
         free = {station.id: Counter(station.idle) for station in self._living()}
         for call in playing.wave.calls:
@@ -140,6 +134,10 @@ class WaveConductor(Conductor):
             free[id][call.user] -= 1
             playing.holders[call.request] = self.stations[id]
         return True
+
+    def _enough(self, needed: Counter[str]) -> bool:
+        living = self._living()
+        return all(sum(s.idle.get(user, 0) for s in living) >= count for user, count in needed.items())
 
     def _living(self) -> list[Station]:
         return [station for station in self.stations.values() if not self.is_lost(station)]
@@ -176,11 +174,20 @@ class WaveConductor(Conductor):
             return all(self.is_lost(playing.holders[request]) for request in playing.missing)
 
         self.wait_until(all_told)
+        self._give_up(playing)
+
+    def _give_up(self, playing: Playing) -> None:
         calls = {call.request: call for call in playing.wave.calls}
         self.lose(
             planned_row(self.settings, playing.wave, calls[request], playing.holders[request].name)
             for request in playing.missing
         )
+
+    def close(self) -> None:
+        """All users have stopped; what a worker took with it is lost."""
+        if self._now is not None:
+            self._give_up(self._now)
+        super().close()
 
     def _watch_the_slot(self, playing: Playing) -> None:
         """Once the leaver has gone: how long does the server go on with it?"""

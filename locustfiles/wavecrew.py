@@ -13,7 +13,7 @@ from gevent.event import AsyncResult
 from locust.exception import StopUser
 
 from locustfiles.crew import FIRE, IDLE, PREPARE, READY, Crew, Job, Sender
-from locustfiles.rows import planned_row
+from locustfiles.rows import Record, planned_row
 from locustfiles.settings import Settings
 from locustfiles.transport import fire
 from locustfiles.waves import Wave
@@ -99,6 +99,12 @@ class WaveCrew(Crew):
             self.started += len(together)
             for job in together:
                 job.fired.set()
+
+    def done(self, job: Job, record: Record) -> None:
+        """The last of a wave, and whoever has left: the conductor is waiting for them."""
+        super().done(job, record)
+        if not self.jobs or record.row.outcome == "disconnected":
+            self.send()
 
     def close(self) -> None:
         """Idle users stop too."""

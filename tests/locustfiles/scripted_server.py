@@ -1,7 +1,8 @@
-"""A small OpenAI-compatible server whose behaviour is scripted: `python -m tests.locustfiles.scripted_server`.
+"""A small OpenAI-compatible server whose behaviour is scripted.
 
-It has W slots, takes `--token-ms` a token however many run, and cancels what its client leaves. `--script`
-replaces the answer of requests whose x-request-id contains a text, as `ladder-4=hang`.
+Prints its port; ends with its standard input. It has W slots, takes `--token-ms` a token however many run,
+and cancels what its client leaves. `--script` replaces the answer of requests whose x-request-id contains a
+text, as `ladder-4=hang`.
 """
 
 import argparse
@@ -37,7 +38,8 @@ class Server:
         self, path: str, headers: dict[str, str], body: bytes, reader: asyncio.StreamReader, writer: Any
     ) -> None:
         if path == "/metrics":
-            page = f'vllm:num_requests_running{{m="t"}} {self.running}\nvllm:num_requests_waiting {self.waiting}\n'
+            running, waiting = f"running {self.running}", f"waiting {self.waiting}"
+            page = f"vllm:num_requests_{running}\nvllm:num_requests_{waiting}\n"
             await self.respond(writer, 200, page.encode(), "text/plain")
             return
         request_id = headers.get("x-request-id", "")
