@@ -43,7 +43,7 @@ def refusal(first: Arm, second: Arm) -> str:
 def work_differs(first: Arm, second: Arm, case: str, count: int) -> str:
     """How the token totals of one level differ, "" if they are equal. Failed waves say so on their own."""
     left, right = (_totals(arm, case, count) for arm in (first, second))
-    both = left.join(right, how="inner", lsuffix="_first", rsuffix="_second")
+    both = left.merge(right, left_index=True, right_index=True, suffixes=("_first", "_second"))
     words = []
     for kind in ("prompt", "completion"):
         a, b = both[f"{kind}_tokens_first"].sum(), both[f"{kind}_tokens_second"].sum()

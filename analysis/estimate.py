@@ -1,21 +1,24 @@
 """Medians with intervals, ratios of medians, and what may be said about a difference.
 
-Method (docs/statistics.md says why): the median over repeats with a bootstrap percentile interval at 95 %;
-below `SMALL` repeats, where resampling knows too little, widened to Student's interval of the logarithms.
+Method (docs/statistics.md says why): the median over repeats with a bootstrap percentile interval; below
+`SMALL` repeats, where resampling knows too little, widened to Student's interval of the logarithms.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
 CONFIDENCE = 0.95
-SMALL = 10
-RESAMPLES = 4000
+COMPARISON_CONFIDENCE = 0.99
+"""For findings between engines: a report makes a dozen of them, and none should be false by chance."""
+SMALL = 20
+RESAMPLES = 2000
 _SEED = 20240601
 POWER = 0.8
 MEDIAN_COST = math.pi / 2
@@ -24,7 +27,7 @@ MEDIAN_COST = math.pi / 2
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its 95 % interval (None with one repeat) from `repeats` measurements.
+    """A value with its interval (None with one repeat) from `repeats` measurements.
 
     mark: why it is not valid or not comparable; empty if it is. An estimate with value NaN was refused.
     """
@@ -34,6 +37,7 @@ class Estimate:
     high: float | None = None
     repeats: int = 0
     mark: str = ""
+    confidence: float = CONFIDENCE
 
     @property
     def known(self) -> bool:
@@ -43,21 +47,27 @@ class Estimate:
 UNKNOWN = Estimate(math.nan)
 
 
-def median(values: ArrayLike, mark: str = "") -> Estimate:
+def median(values: ArrayLike, mark: str = "", confidence: float = CONFIDENCE) -> Estimate:
     """Median of positive measurements, one a repeat, with its interval; NaN values are left out."""
     sample = _clean(values)
     if len(sample) == 0:
         return Estimate(math.nan, mark=mark)
     middle = float(np.median(sample))
     if len(sample) == 1:
-        return Estimate(middle, repeats=1, mark=mark)
-    low, high = _bootstrap((sample,), paired=False)
+        return Estimate(middle, repeats=1, mark=mark, confidence=confidence)
+    low, high = _bootstrap(sample.tobytes(), b"", confidence)
     if len(sample) < SMALL:
-        low, high = _widened((low, high), _t_mean(sample))
-    return Estimate(middle, low, high, len(sample), mark)
+        low, high = _widened((low, high), _t_mean(sample, confidence))
+    return Estimate(middle, low, high, len(sample), mark, confidence)
 
 
-def ratio(top: ArrayLike, bottom: ArrayLike, paired: bool = False, mark: str = "") -> Estimate:
+def ratio(
+    top: ArrayLike,
+    bottom: ArrayLike,
+    paired: bool = False,
+    mark: str = "",
+    confidence: float = CONFIDENCE,
+) -> Estimate:
     """Ratio of two medians with its interval.
 
     paired: value i of both was measured in the same block, so drift of the machine cancels; then it is the
@@ -66,18 +76,18 @@ def ratio(top: ArrayLike, bottom: ArrayLike, paired: bool = False, mark: str = "
     if paired:
         pairs = np.column_stack([np.asarray(top, dtype=float), np.asarray(bottom, dtype=float)])
         pairs = pairs[np.isfinite(pairs).all(axis=1)]
-        return median(pairs[:, 0] / pairs[:, 1], mark)
+        return median(pairs[:, 0] / pairs[:, 1], mark, confidence)
     above, below = _clean(top), _clean(bottom)
     if len(above) == 0 or len(below) == 0:
         return Estimate(math.nan, mark=mark)
     value = float(np.median(above) / np.median(below))
     repeats = min(len(above), len(below))
     if repeats == 1:
-        return Estimate(value, repeats=1, mark=mark)
-    low, high = _bootstrap((above, below), paired=False)
+        return Estimate(value, repeats=1, mark=mark, confidence=confidence)
+    low, high = _bootstrap(above.tobytes(), below.tobytes(), confidence)
     if repeats < SMALL:
-        low, high = _widened((low, high), _t_difference(above, below))
-    return Estimate(value, low, high, repeats, mark)
+        low, high = _widened((low, high), _t_difference(above, below, confidence))
+    return Estimate(value, low, high, repeats, mark, confidence)
 
 
 def finding(estimate: Estimate) -> str:
@@ -98,7 +108,7 @@ def repeats_needed(
 ) -> int | None:
     """Repeats of each side that would show a ratio `difference` away from 1 with 80 % power; None: unknown.
 
-    Normal theory on logarithms, n = k (z_0.975 + z_0.8)^2 s^2 / ln(1 + d)^2, with t in place of z, s^2 the
+    Normal theory on logarithms, n = k (z_0.995 + z_0.8)^2 s^2 / ln(1 + d)^2, with t in place of z, s^2 the
     variance of a difference and k = pi / 2 for medians (Lachin 1981 gives the formula for means).
     """
     above, below = np.log(_clean(top)), np.log(_clean(bottom))
@@ -111,7 +121,7 @@ def repeats_needed(
     effect = math.log1p(difference)
     for repeats in range(2, 10_000):
         freedom = (repeats - 1) * (1 if paired else 2)
-        reach = stats.t.ppf(0.5 + CONFIDENCE / 2, freedom) + stats.t.ppf(POWER, freedom)
+        reach = stats.t.ppf(0.5 + COMPARISON_CONFIDENCE / 2, freedom) + stats.t.ppf(POWER, freedom)
         if repeats >= MEDIAN_COST * float(reach) ** 2 * variance / effect**2:
             return repeats
     return 10_000
@@ -123,7 +133,11 @@ def _clean(values: ArrayLike) -> NDArray[np.float64]:
     return finite
 
 
-def _bootstrap(samples: tuple[NDArray[np.float64], ...], paired: bool) -> tuple[float, float]:
+@lru_cache(maxsize=4096)
+def _bootstrap(top: bytes, bottom: bytes, confidence: float) -> tuple[float, float]:
+    """Percentile interval of a median, or of a ratio of medians; by the samples' bytes, to be done once."""
+    samples = [np.frombuffer(part) for part in (top, bottom) if part]
+
     def statistic(*parts: NDArray[np.float64], axis: int = -1) -> NDArray[np.float64]:
         middles = [np.median(part, axis=axis) for part in parts]
         return np.asarray(middles[0] if len(middles) == 1 else middles[0] / middles[1])
@@ -132,31 +146,32 @@ def _bootstrap(samples: tuple[NDArray[np.float64], ...], paired: bool) -> tuple[
         samples,
         statistic,
         n_resamples=RESAMPLES,
-        confidence_level=CONFIDENCE,
+        confidence_level=confidence,
         method="percentile",
         vectorized=True,
-        paired=paired,
         rng=np.random.default_rng(_SEED),
     ).confidence_interval
     return float(found.low), float(found.high)
 
 
-def _t_mean(sample: NDArray[np.float64]) -> tuple[float, float]:
+def _t_mean(sample: NDArray[np.float64], confidence: float) -> tuple[float, float]:
     logs = np.log(sample[sample > 0])
     if len(logs) < 2:
         return -math.inf, math.inf
-    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2, len(logs) - 1)) * float(stats.sem(logs))
+    reach = float(stats.t.ppf(0.5 + confidence / 2, len(logs) - 1)) * float(stats.sem(logs))
     middle = float(np.mean(logs))
     return math.exp(middle - reach), math.exp(middle + reach)
 
 
-def _t_difference(above: NDArray[np.float64], below: NDArray[np.float64]) -> tuple[float, float]:
+def _t_difference(
+    above: NDArray[np.float64], below: NDArray[np.float64], confidence: float
+) -> tuple[float, float]:
     if min(len(above), len(below)) < 2:
         return 0.0, math.inf
-    found = stats.ttest_ind(np.log(above), np.log(below), equal_var=False).confidence_interval(CONFIDENCE)
-    if math.isnan(found.low):  # both samples are constant
-        middle = float(np.median(above) / np.median(below))
+    if np.ptp(above) == 0 and np.ptp(below) == 0:
+        middle = float(above[0] / below[0])
         return middle, middle
+    found = stats.ttest_ind(np.log(above), np.log(below), equal_var=False).confidence_interval(confidence)
     return math.exp(found.low), math.exp(found.high)
 
 

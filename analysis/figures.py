@@ -7,16 +7,17 @@ from itertools import combinations
 import pandas as pd
 
 from analysis.estimate import Estimate
+from analysis.interleaving import interleaves
 from analysis.measured import Measured
 from analysis.rundata import Run
-from analysis.tabulation.interleave import interleaved
+from analysis.tabulation.interleave import median, slowdown
 
 COLUMNS = ["table", "engine", "mode", "concurrency", "metric", "value", "low", "high", "repeats", "mark"]
 LEVEL_METRICS = ("wall_s", "output_tok_s", "mean_latency_s")
 
 
 def results(run: Run, force: bool = False) -> pd.DataFrame:
-    """One row a figure: table, engine, mode, concurrency, metric, value, its 95 % interval, repeats, mark.
+    """One row a figure: table, engine, mode, concurrency, metric, value, interval, repeats, mark.
 
     Engine seconds. A figure that was refused has no value and says why in `mark`.
     """
@@ -49,10 +50,10 @@ def tidy(measured: Measured) -> pd.DataFrame:
             for metric in LEVEL_METRICS:
                 table = "throughput" if metric != "wall_s" else "single" if count == 1 else "ladder"
                 add(table, arm.subject, arm.mode, count, metric, measured.level(arm, count, metric))
-        beside = interleaved(measured, arm)
+        beside = interleaves(arm)
         for metric in ("short_s", "wall_s", "long_s", "alone_s", "ended_before_s"):
-            add("interleave", arm.subject, arm.mode, 2, metric, beside.median(metric))
-        add("interleave", arm.subject, arm.mode, 2, "slowdown", beside.slowdown())
+            add("interleave", arm.subject, arm.mode, 2, metric, median(beside, metric))
+        add("interleave", arm.subject, arm.mode, 2, "slowdown", slowdown(beside))
     for subject in run.subjects:
         for mode in (mode for mode in run.modes if mode != "serial"):
             for count in measured.levels:

@@ -43,7 +43,7 @@ def share(text: str | float) -> float:
 def gate(
     run: Run, baseline: Run, max_regression: str | float = 0.05, junit: Path | str | None = None
 ) -> Gate:
-    """Fails where wall time grew, with all of its 95 % interval, by more than `max_regression`.
+    """Fails where wall time grew, with all of its 99 % interval, by more than `max_regression`.
 
     Compares arms of the same name, level by level, as run / baseline. A level with one repeat on either side
     has no interval and cannot fail; it is reported as a warning.
@@ -79,7 +79,12 @@ def _level(title: str, now: pd.DataFrame, then: pd.DataFrame, allowed: float) ->
     ]
     if tokens[0] != tokens[1] and not mark:
         mark = f"compare.work: {tokens[0]} against {tokens[1]} prompt and completion tokens"
-    found = estimate.ratio(now["wall_s"].astype("float64"), then["wall_s"].astype("float64"), mark=mark)
+    found = estimate.ratio(
+        now["wall_s"].astype("float64"),
+        then["wall_s"].astype("float64"),
+        mark=mark,
+        confidence=estimate.COMPARISON_CONFIDENCE,
+    )
     limit = f"not above {1 + allowed:.3g}x with all of its interval"
     if mark:
         return verdict("gate.wall", "warn", _shown(found), limit, f"{title}; no judgement: {mark}")
@@ -103,7 +108,7 @@ def _comment(run: Run, baseline: Run, verdicts: list[Verdict], allowed: float) -
             "",
             f"`{run.name}` against `{baseline.name}`: {head} by more than {allowed:.1%}.",
             "",
-            *grid(["Arm and level", "Wall, now / before (95 % interval)", "Status"], rows),
+            *grid(["Arm and level", "Wall, now / before (99 % interval)", "Status"], rows),
             "",
         ]
     )

@@ -8,16 +8,12 @@ from typing import Any
 import pandas as pd
 
 from analysis import comparability
+from analysis.checks import arm_verdicts
 from analysis.measured import Measured
 from analysis.rundata import Arm, Run, load, load_arm
 from analysis.schema import Verdict, verdict
 from analysis.wavemetrics import arm_waves
 
-PER_RESPONSE = ("http.status", "http.body", "http.connection", "usage.missing", "usage.total",
-                "finish.reason", "budget.short")  # fmt: skip
-PER_STREAM = ("stream.framing", "stream.json", "stream.role", "stream.finish", "stream.done", "stream.error",
-              "stream.identity")  # fmt: skip
-ENGINE = ("engine.start", "engine.died", "engine.hang")
 SERIAL_TOLERANCE = 0.10
 
 
@@ -25,11 +21,6 @@ def judge(arm_dir: Path | str) -> dict[str, Any]:
     """The acceptance of one arm: {"cases": summary by case and level, "verdicts": every check made}."""
     arm = load_arm(arm_dir)
     return {"cases": cases(arm), "verdicts": arm_verdicts(arm)}
-
-
-def arm_verdicts(arm: Arm) -> list[Verdict]:
-    """Every check of one arm, passed ones too."""
-    return [*_responses(arm), *_engine(arm)]
 
 
 def cases(arm: Arm) -> dict[str, Any]:
@@ -63,57 +54,6 @@ def cases(arm: Arm) -> dict[str, Any]:
 
 def _figure(value: float) -> float | None:
     return None if pd.isna(value) else round(float(value), 6)
-
-
-def _responses(arm: Arm) -> list[Verdict]:
-    rows = arm.requests
-    answered = rows[rows["outcome"].isin(["ok", "failed"])]
-    streams = answered[answered["stream"] == 1]
-    codes = [(code, answered, "responses") for code in PER_RESPONSE] + [
-        (code, streams, "streams") for code in PER_STREAM
-    ]
-    found = []
-    for code, asked, kind in codes:
-        bad = rows[rows["failure"] == code]
-        if asked.empty and bad.empty:
-            found.append(verdict(code, "skip", f"no {kind}", f"0 {kind}"))
-            continue
-        first = f"{bad['request'].iloc[0]}: {bad['detail'].iloc[0]}" if len(bad) else ""
-        status = "fail" if len(bad) else "pass"
-        found.append(verdict(code, status, f"{len(bad)} of {len(asked)} {kind}", f"0 {kind}", first))
-    return [*found, *_unknown_codes(rows, {*PER_RESPONSE, *PER_STREAM, *ENGINE})]
-
-
-def _unknown_codes(rows: pd.DataFrame, known: set[str]) -> list[Verdict]:
-    """A failure under any other code must not get lost."""
-    failed = rows[(rows["outcome"] == "failed") & ~rows["failure"].isin(known)]
-    return [
-        verdict(
-            str(code) or "http.body",
-            "fail",
-            f"{len(group)} requests",
-            "0 requests",
-            str(group["detail"].iloc[0]),
-        )
-        for code, group in failed.groupby("failure")
-    ]
-
-
-def _engine(arm: Arm) -> list[Verdict]:
-    told = str(arm.record.get("failure") or "")
-    hung = arm.requests[arm.requests["failure"] == "engine.hang"]
-    found = []
-    for code in ENGINE:
-        fails = told == code or (
-            code == "engine.hang" and (len(hung) > 0 or arm.conduct.get("status") == "hang")
-        )
-        if not fails:
-            found.append(verdict(code, "pass", "no", "never"))
-            continue
-        tail = " | ".join(str(line) for line in (arm.record.get("log_tail") or [])[-3:])
-        observed = f"{len(hung)} requests without a byte" if code == "engine.hang" else told or "yes"
-        found.append(verdict(code, "fail", observed, "never", tail))
-    return found
 
 
 def judge_run(run_dir: Path | str) -> list[Verdict]:

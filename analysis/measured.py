@@ -61,7 +61,13 @@ class Measured:
         else:
             values = both
         mark = "; ".join(filter(None, [problems(above), problems(below)]))
-        found = estimate.ratio(values[0].astype("float64"), values[1].astype("float64"), paired, mark)
+        found = estimate.ratio(
+            values[0].astype("float64"),
+            values[1].astype("float64"),
+            paired,
+            mark,
+            confidence_between(top, bottom),
+        )
         differs = work_differs(top, bottom, _case(count), count)
         return self.guarded(found, self.refused(top, bottom), differs)
 
@@ -89,6 +95,11 @@ class Measured:
 
 def _case(count: int) -> str:
     return "single" if count == 1 else "ladder"
+
+
+def confidence_between(first: Arm, second: Arm) -> float:
+    """Stricter between engines, where the report says "faster" or "slower" several times."""
+    return estimate.CONFIDENCE if first.subject == second.subject else estimate.COMPARISON_CONFIDENCE
 
 
 def problems(chosen: pd.DataFrame) -> str:

@@ -16,10 +16,8 @@ def simulated(run: Run) -> list[str]:
     if not scaled:
         return []
     scales = ", ".join(sorted({f"{scale:g}" for scale in scaled.values()}))
-    return [
-        f"Simulated time: {', '.join(scaled)} ran {scales} times faster than real; all times are those "
-        "of the engine's own clock."
-    ]
+    which = "every arm" if len(scaled) == len(run.arms) else ", ".join(scaled)
+    return [f"Simulated time: {which} ran {scales} times faster than real; times are those of its own clock."]
 
 
 def unfinished(run: Run) -> list[str]:

@@ -115,3 +115,16 @@ def read_json(path: Path, required: bool = False) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RunError(f"{path}: holds no JSON object; the run's file is damaged")
     return value
+
+
+def read_texts(path: Path) -> dict[str, str]:
+    """Reply by request out of a file of JSON lines; a last line that was cut short is left out."""
+    texts: dict[str, str] = {}
+    if path.exists():
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                continue
+            texts[str(entry["request"])] = str(entry["text"])
+    return texts

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.reading import RunError, find, read_json, read_table
+from analysis.reading import RunError, find, read_json, read_table, read_texts
 from analysis.schema import (
     CLIENT_TYPES,
     ENGINE_CLOCK_COLUMNS,
@@ -43,6 +43,11 @@ class Arm:
     @property
     def mode(self) -> str:
         return self._said("mode", "batch")
+
+    @property
+    def title(self) -> str:
+        """The arm as tables name it."""
+        return f"{self.subject} {self.mode}"
 
     @property
     def time_scale(self) -> float:
@@ -89,15 +94,7 @@ class Arm:
     @cached_property
     def texts(self) -> dict[str, str]:
         """The reply's text of each request whose text was kept."""
-        path = find(self.path, "texts.jsonl")
-        if path is None:
-            return {}
-        lines = pd.read_json(path, lines=True, dtype=False, convert_dates=False)
-        return (
-            dict(zip(lines["request"].astype(str), lines["text"].astype(str), strict=True))
-            if len(lines)
-            else {}
-        )
+        return read_texts(self.path / "texts.jsonl")
 
     def _said(self, key: str, otherwise: str) -> str:
         if self.record.get(key):

@@ -35,15 +35,17 @@ def print_verdicts(console: Console, verdicts: dict[str, list[Verdict]]) -> None
     for title in ("Arm", "Check", "Status", "Observed", "Limit", "Detail"):
         shown.add_column(title)
     for name, found in verdicts.items():
-        passed = sum(v["status"] == "pass" for v in found)
         loud = [v for v in found if v["status"] in ("fail", "warn")]
         status = "fail" if any(v["status"] == "fail" for v in found) else "pass"
         style = STYLES[status]
-        shown.add_row(
-            escape(name), f"{passed} of {len(found)} passed", f"[{style}]{status}[/{style}]", "", "", ""
-        )
+        shown.add_row(escape(name), _counts(found), f"[{style}]{status}[/{style}]", "", "", "")
         for v in loud:
             mark = STYLES[str(v["status"])]
             details = (escape(str(v[key])) for key in ("observed", "limit", "detail"))
             shown.add_row("", escape(str(v["check"])), f"[{mark}]{v['status']}[/{mark}]", *details)
     console.print(shown)
+
+
+def _counts(found: list[Verdict]) -> str:
+    counts = {status: sum(v["status"] == status for v in found) for status in ("pass", "skip")}
+    return f"{counts['pass']} passed" + (f", {counts['skip']} not tried" if counts["skip"] else "")

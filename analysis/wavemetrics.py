@@ -63,7 +63,6 @@ def _arm_waves(arm: Arm) -> pd.DataFrame:
         count=("count", "first"),
         repeat=("repeat", "first"),
         started_ms=("sent_ms", "min"),
-        last_sent_ms=("sent_ms", "max"),
         ended_ms=("end_ms", "max"),
         mean_latency_s=("latency_ms", "mean"),
         ttft_ms=("ttft_ms", "median"),
@@ -79,7 +78,7 @@ def _arm_waves(arm: Arm) -> pd.DataFrame:
     result["output_tok_s"] = result["completion_tokens"].astype("float64") / result["wall_s"].replace(
         0, np.nan
     )
-    result["start_spread_ms"] = (result["last_sent_ms"] - result["started_ms"]) / arm.time_scale
+    result["start_spread_ms"] = result["wave"].map(_start_spread_ms(rows))
     sources = rows[rows["token_source"] != ""].groupby("wave", sort=False)["token_source"]
     result["token_source"] = (
         result["wave"].map(sources.agg(lambda kinds: "+".join(sorted(set(kinds))))).fillna("")
@@ -87,6 +86,13 @@ def _arm_waves(arm: Arm) -> pd.DataFrame:
     result["problem"] = _problems(rows, result)
     result["subject"], result["mode"], result["arm"] = arm.subject, arm.mode, arm.name
     return result[WAVE_COLUMNS]
+
+
+def _start_spread_ms(rows: pd.DataFrame) -> pd.Series[float]:
+    """Real ms between first and last sending in each wave, apart from what was scheduled to be later."""
+    late_ns = (rows["sent_ns"] - rows["scheduled_ns"].fillna(rows["sent_ns"].min())).astype("Float64")
+    late = late_ns.groupby(rows["wave"], sort=False)
+    return (late.max() - late.min()).astype("float64") / 1e6
 
 
 def tpot_ms(rows: pd.DataFrame) -> pd.Series[float]:

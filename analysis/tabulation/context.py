@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis import estimate
 from analysis.estimate import UNKNOWN, Estimate
-from analysis.measured import Measured, alternate
+from analysis.measured import Measured, alternate, confidence_between
 from analysis.rundata import Arm
 from analysis.tabulation.seed import key
 from analysis.tabulation.table import Cell, Column, Table
@@ -111,7 +111,7 @@ def _ratio(measured: Measured, top: Arm, bottom: Arm, at: dict[str, pd.DataFrame
     values = (
         (above.loc[common, column], below.loc[common, column]) if paired else (above[column], below[column])
     )
-    found = estimate.ratio(values[0], values[1], paired)
+    found = estimate.ratio(values[0], values[1], paired, confidence=confidence_between(top, bottom))
     differs = ""
     if len(above) == len(below) and totals[0] != totals[1]:
         differs = f"compare.work: {totals[0]} against {totals[1]} prompt and decode tokens"

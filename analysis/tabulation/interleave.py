@@ -2,80 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
 from analysis import estimate
 from analysis.estimate import UNKNOWN, Estimate
+from analysis.interleaving import interleaves
 from analysis.measured import Measured, problems
-from analysis.rundata import Arm
 from analysis.tabulation.seed import ENGINE_TIME
 from analysis.tabulation.table import Cell, Column, Table
 
 
-@dataclass(frozen=True, slots=True)
-class Interleave:
-    """All recorded interleave waves of one arm, one row a repeat (index), engine seconds."""
-
-    waves: pd.DataFrame
-    """short_s, long_s, wall_s, ended_before_s (> 0: the short one ended first), long_tokens, short_tokens,
-    alone_s (the short one with nothing beside it), stall_s (longest gap of the long one meanwhile)."""
-    mark: str
-
-    def median(self, column: str) -> Estimate:
-        return (
-            estimate.median(self.waves[column].astype("float64"), self.mark) if len(self.waves) else UNKNOWN
-        )
-
-    def slowdown(self) -> Estimate:
-        """The short one's latency beside the long one / its latency alone."""
-        known = self.waves.dropna(subset=["alone_s"])
-        if known.empty:
-            return UNKNOWN
-        return estimate.ratio(known["short_s"], known["alone_s"], paired=True, mark=self.mark)
+def median(waves: pd.DataFrame, column: str) -> Estimate:
+    """The median of one column of `interleaves`."""
+    return estimate.median(waves[column].astype("float64"), problems(waves)) if len(waves) else UNKNOWN
 
 
-def interleaved(measured: Measured, arm: Arm) -> Interleave:
-    waves = measured.of(arm, "interleave")
-    rows = arm.recorded[arm.recorded["case"] == "interleave"]
-    both = waves[waves["count"] == 2]
-    alone = waves[waves["count"] == 1].groupby("repeat")["wall_s"].median()
-    found = []
-    for wave, repeat, wall_s in both[["wave", "repeat", "wall_s"]].itertuples(index=False):
-        pair = rows[rows["wave"] == wave].set_index("request")
-        if not {f"{wave}-0", f"{wave}-1"} <= set(pair.index):
-            continue
-        long, short = pair.loc[f"{wave}-0"], pair.loc[f"{wave}-1"]
-        ends = [float(one["sent_ms"]) + float(one["latency_ms"]) for one in (long, short)]
-        found.append(
-            {
-                "repeat": repeat,
-                "short_s": float(short["latency_ms"]) / 1000,
-                "long_s": float(long["latency_ms"]) / 1000,
-                "wall_s": wall_s,
-                "ended_before_s": (ends[0] - ends[1]) / 1000,
-                "long_tokens": long["completion_tokens"],
-                "short_tokens": short["completion_tokens"],
-                "alone_s": alone.get(repeat, np.nan),
-                "stall_s": _stall_s(
-                    arm, f"{wave}-0", float(short["sent_ms"]) - float(long["sent_ms"]), short
-                ),
-            }
-        )
-    columns = ["repeat", "short_s", "long_s", "wall_s", "ended_before_s", "long_tokens", "short_tokens"]
-    frame = pd.DataFrame(found, columns=[*columns, "alone_s", "stall_s"]).set_index("repeat")
-    return Interleave(frame, problems(both))
-
-
-def _stall_s(arm: Arm, long: str, short_sent_ms: float, short: pd.Series[float]) -> float:
-    """Longest gap between the long one's tokens while the short one was in flight; NaN if there is none."""
-    events = arm.events
-    at = events.loc[(events["request"] == long) & events["kind"].isin(["text", "reasoning", "tool"]), "at_ms"]
-    ends, gaps = at.to_numpy()[1:], np.diff(at.to_numpy())
-    during = (ends > short_sent_ms) & (ends - gaps < short_sent_ms + float(short["latency_ms"]))
-    return float(gaps[during].max()) / 1000 if during.any() else np.nan
+def slowdown(waves: pd.DataFrame) -> Estimate:
+    """The short one's latency beside the long one / its latency alone, paired by repeat."""
+    known = waves.dropna(subset=["alone_s"])
+    if known.empty:
+        return UNKNOWN
+    return estimate.ratio(known["short_s"], known["alone_s"], paired=True, mark=problems(known))
 
 
 def interleave(measured: Measured) -> Table:
@@ -89,11 +37,11 @@ def interleave(measured: Measured) -> Table:
          Column("short_completion_tokens", "Short completion tokens", 0)],
     )  # fmt: skip
     for arm in measured.run.arms:
-        found = interleaved(measured, arm)
-        if found.waves.empty:
+        waves = interleaves(arm)
+        if waves.empty:
             continue
-        tokens: list[Cell] = [_tokens(found.waves[column]) for column in ("long_tokens", "short_tokens")]
-        table.rows.append([_mode(arm), found.median("short_s"), found.median("wall_s"), *tokens])
+        tokens: list[Cell] = [_tokens(waves[column]) for column in ("long_tokens", "short_tokens")]
+        table.rows.append([arm.title, median(waves, "short_s"), median(waves, "wall_s"), *tokens])
     return table
 
 
@@ -111,18 +59,14 @@ def fairness(measured: Measured) -> Table:
          Column("worst_stall_s", "Worst stall (s)")],
     )  # fmt: skip
     for arm in measured.run.arms:
-        found = interleaved(measured, arm)
-        if found.waves.empty:
+        waves = interleaves(arm)
+        if waves.empty:
             continue
-        stall = found.waves["stall_s"].max()
-        worst = "long had no token yet" if np.isnan(stall) else float(stall)
-        cells: list[Cell] = [found.median("alone_s"), found.slowdown(), found.median("long_s")]
-        table.rows.append([_mode(arm), *cells, float(found.waves["ended_before_s"].median()), worst])
+        stall_s = float(waves["stall_s"].max())
+        worst = "long had no token yet" if np.isnan(stall_s) else stall_s
+        cells: list[Cell] = [median(waves, "alone_s"), slowdown(waves), median(waves, "long_s")]
+        table.rows.append([arm.title, *cells, float(waves["ended_before_s"].median()), worst])
     return table
-
-
-def _mode(arm: Arm) -> str:
-    return f"{arm.subject} {arm.mode}"
 
 
 def _tokens(values: pd.Series[int]) -> str:

@@ -55,7 +55,7 @@ def concurrent(measured: Measured) -> Table:
             if run.arm(subject, mode)
         ]
         columns += [
-            Column(f"{key(subject)}_{_speedup(mode)}", f"{subject} {_speedup(mode)}", 2, "x")
+            Column(f"{key(subject)}_{key(_speedup(mode))}", f"{subject} {_speedup(mode)}", 2, "x")
             for mode in _sped_up(measured, subject)
         ]
     table = Table(
@@ -106,7 +106,7 @@ def head_to_head(measured: Measured, mode: str) -> Table:
         "head_to_head" if mode == "batch" else f"head_to_head_{mode}",
         f"Head-to-head, {mode} mode on every side",
         "Wall seconds at the same concurrency (engine's clock) and their ratio: below 1, the first is "
-        "faster. “No difference shown” means that the 95 % interval contains 1. “Repeats for 5 %”: how many "
+        "faster. “No difference shown” means that the 99 % interval contains 1. “Repeats for 5 %”: how many "
         "repeats would show a difference of 5 % at this noise (80 % power).",
         columns,
     )

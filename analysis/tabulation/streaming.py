@@ -30,7 +30,7 @@ def streaming(measured: Measured) -> Table:
         failed = streams["outcome"].ne("ok").any() or after["outcome"].ne("ok").any()
         tokens = sorted({str(count) for count in after["completion_tokens"].dropna()})
         table.rows.append(
-            [f"{arm.subject} {arm.mode}", _of(streams, "ok"),
+            [arm.title, _of(streams, "ok"),
              int(streams["count"].max()) if len(streams) else None,
              _of(gone, "disconnected"), _of(after, "ok"),
              ", ".join(tokens) or "–", "fail" if failed else "pass"]
@@ -66,7 +66,7 @@ def stream_times(measured: Measured) -> Table:
             first = rows.groupby("repeat")["first_event_ms"].median()
             gaps = inter_token_ms(arm, pd.Index(rows["request"]))
             table.rows.append(
-                [f"{arm.subject} {arm.mode}", str(case), count, estimate.median(first, problems(waves)),
+                [arm.title, str(case), count, estimate.median(first, problems(waves)),
                  _over_repeats(waves, "ttft_ms"), _over_repeats(waves, "tpot_ms"),
                  *(float(gaps.quantile(share)) if len(gaps) else None for share in (0.5, 0.99)),
                  _per_event(arm, rows), _joined(rows["token_source"]), _joined(rows["clock"])]
@@ -108,5 +108,5 @@ def reclaim(measured: Measured) -> Table:
         for variant, rows in found.groupby("variant", sort=False):
             seconds = rows["reclaim_s"].astype("float64") * arm.time_scale
             cells: list[Cell] = [estimate.median(seconds), _joined(rows["how"].astype(str))]
-            table.rows.append([f"{arm.subject} {arm.mode}", str(variant), *cells, int(seconds.isna().sum())])
+            table.rows.append([arm.title, str(variant), *cells, int(seconds.isna().sum())])
     return table

@@ -61,9 +61,19 @@ class Table:
             footnotes.insert(0, "One run per cell: no interval can be given.")
         elif any("†" in text for row in shown for text in row):
             footnotes.insert(0, "† one run: no interval can be given.")
-        if any("(" in text and "–" in text for row in shown for text in row):
-            footnotes.insert(0, "Median over repeats (95 % interval).")
+        if confidences := self._confidences():
+            footnotes.insert(0, f"Median over repeats ({confidences}).")
         return shown, footnotes
+
+    def _confidences(self) -> str:
+        """Which intervals the cells have, in words; "" if none has one."""
+        levels = {
+            cell.confidence for row in self.rows for cell in row if isinstance(cell, Estimate) and cell.low
+        }
+        shown = [f"{level:.0%}".replace("%", " %") for level in sorted(levels)]
+        if len(shown) < 2:
+            return f"{shown[0]} interval" if shown else ""
+        return f"{shown[0]} interval; {shown[1]} for ratios of engines, as a report makes many comparisons"
 
     def _one_run_everywhere(self) -> bool:
         known = [cell for row in self.rows for cell in row if isinstance(cell, Estimate) and cell.known]

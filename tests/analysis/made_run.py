@@ -103,7 +103,8 @@ class MadeArm:
             "user": "StreamingChatUser" if one.stream else "ChatUser", "prompt_words": one.words,
             "max_tokens": self.tokens, "payload_sha256": f"sha-{request}", "scheduled_ns": sent_ns,
             "sent_ns": sent_ns, "latency_ms": f"{since[-1]:.3f}", "prompt_tokens": one.words + 11,
-            "completion_tokens": len(since), "cached_tokens": 0, "token_source": "usage", "finish_reason": "length", "http_status": 200,
+            "completion_tokens": len(since), "cached_tokens": 0, "token_source": "usage",
+            "finish_reason": "length", "http_status": 200,
             "outcome": "disconnected" if left else "ok", "clock": "kernel", "response_id": f"id-{request}",
             "text_sha256": f"text-{request}",
         }  # fmt: skip
@@ -187,7 +188,7 @@ def make_run(
     for name, engine in engines.items():
         for mode in ("batch", "serial"):
             costs = engine if mode == "batch" else Engine(**{**vars(engine), "width": 1})
-            made = MadeArm(f"{name}-{mode}", name, mode, costs, noise, seed, **arm)
+            made = MadeArm(f"{name}-{mode}", name, mode, costs, noise, seed, now_s=1000.0 * len(names), **arm)
             made.acceptance(repeats=repeats)
             made.write(folder)
             names.append(made.name)

@@ -1,0 +1,105 @@
+"""What happens after a client leaves: to the next request, to the slot, to the others, in the long run."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from analysis import estimate
+from analysis.rundata import Arm
+from analysis.schema import Verdict, verdict
+from analysis.wavemetrics import arm_waves, tpot_ms
+
+RECLAIM_SHARE = 0.5
+RECLAIM_FLOOR_S = 0.15
+"""Real seconds below which the server's answers about itself cannot resolve a reclaim."""
+LEAK_LIMIT = 1.25
+
+
+def verdicts(arm: Arm) -> list[Verdict]:
+    return [_recovers(arm), _reclaims(arm), _leak(arm), _bystanders(arm)]
+
+
+def _recovers(arm: Arm) -> Verdict:
+    limit = "every request after a disconnect passes"
+    after = arm.requests[arm.requests["case"] == "recover"]
+    if after.empty:
+        return verdict("disconnect.recovers", "skip", "no disconnect", limit)
+    bad = after[after["outcome"] != "ok"]
+    status = "fail" if len(bad) else "pass"
+    return verdict(
+        "disconnect.recovers", status, f"{len(after) - len(bad)} of {len(after)}", limit, _first(bad)
+    )
+
+
+def _first(bad: pd.DataFrame) -> str:
+    if bad.empty:
+        return ""
+    one = bad.iloc[0]
+    return f"{one['request']}: {one['failure'] or one['outcome']} {one['detail']}".strip()
+
+
+def _reclaims(arm: Arm) -> Verdict:
+    """Free long before the abandoned request would have ended; never, or at its end, is too late."""
+    found = pd.DataFrame(arm.conduct.get("reclaims") or [], columns=["repeat", "variant", "reclaim_s", "how"])
+    left_s = _rest_s(arm)
+    if found.empty or left_s is None:
+        limit = "free before the abandoned request would have ended"
+        return verdict("disconnect.reclaims", "skip", "the server does not tell, or nobody left", limit)
+    limit_s = max(RECLAIM_SHARE * left_s, RECLAIM_FLOOR_S * arm.time_scale)
+    limit = f"{limit_s:.3f} s (half of what the abandoned request had to go)"
+    seconds = found["reclaim_s"].astype("float64") * arm.time_scale
+    worst = found.iloc[int(seconds.fillna(float("inf")).to_numpy().argmax())]
+    late = int((seconds.isna() | (seconds > limit_s)).sum())
+    shown = "never" if pd.isna(worst["reclaim_s"]) else f"{float(worst['reclaim_s']) * arm.time_scale:.3f} s"
+    detail = f"worst of {len(found)}, client left: {worst['variant']}; by {worst['how']}; {late} too late"
+    if not late:
+        return verdict("disconnect.reclaims", "pass", shown, limit, detail)
+    known = (arm.record.get("capabilities") or {}).get("cancels_on_disconnect")
+    if known in ("no", "late"):
+        detail += f"; this engine is known for it (cancels on disconnect: {known})"
+        return verdict("disconnect.reclaims", "warn", shown, limit, detail)
+    return verdict("disconnect.reclaims", "fail", shown, limit, detail)
+
+
+def _rest_s(arm: Arm) -> float | None:
+    """How long a stream goes on after its first two tokens, by the arm's own complete streams."""
+    whole = arm.recorded[(arm.recorded["stream"] == 1) & (arm.recorded["outcome"] == "ok")]
+    per_token_ms = tpot_ms(whole).median()
+    budget = arm.recorded.loc[arm.recorded["case"] == "disconnect", "max_tokens"].max()
+    return (
+        None if pd.isna(per_token_ms) or pd.isna(budget) else float(per_token_ms) * (int(budget) - 2) / 1000
+    )
+
+
+def _leak(arm: Arm) -> Verdict:
+    """A full-width wave after 2 W + 1 disconnects against the same wave before them."""
+    limit = f"not more than {LEAK_LIMIT:g}x the wave before, and all of it passes"
+    waves = arm_waves(arm)
+    waves = waves[waves["case"] == "leak"]
+    before, after = (waves[waves["wave"].str.startswith(f"leak_{when}")] for when in ("before", "after"))
+    if before.empty or after.empty:
+        return verdict("disconnect.leak", "skip", "not tried", limit)
+    failed = after[after["ok"] < after["requests"]]
+    if len(failed):
+        detail = f"{failed['wave'].iloc[0]}: {failed['problem'].iloc[0]}"
+        return verdict(
+            "disconnect.leak", "fail", f"{len(failed)} of {len(after)} waves failed", limit, detail
+        )
+    ratio = estimate.ratio(after["wall_s"], before["wall_s"], paired=len(after) == len(before))
+    middles = [float(one["wall_s"].median()) for one in (before, after)]
+    detail = f"{middles[0]:.3f} s before, {middles[1]:.3f} s after; {len(after)} repeats"
+    certain = ratio.low is None or ratio.low > 1
+    status = "fail" if ratio.value > LEAK_LIMIT and certain else "pass"
+    return verdict("disconnect.leak", status, f"{ratio.value:.2f}x", limit, detail)
+
+
+def _bystanders(arm: Arm) -> Verdict:
+    limit = "no other client's request is hurt"
+    rows = arm.requests[arm.requests["case"].isin(["disconnect", "leak"])]
+    beside = rows[(rows["case"] == "disconnect") & (rows["user"] != "DisconnectingChatUser")]
+    beside = beside[~beside["request"].str.endswith("-0")]
+    if beside.empty:
+        return verdict("disconnect.bystanders", "skip", "nobody was beside a leaver", limit)
+    bad = beside[beside["outcome"] != "ok"]
+    status = "fail" if len(bad) else "pass"
+    return verdict("disconnect.bystanders", status, f"{len(bad)} of {len(beside)} hurt", limit, _first(bad))
