@@ -3,6 +3,9 @@
 from launchers.engines.base import Engine
 from launchers.engines.command import Command
 from launchers.engines.external import External
+from launchers.engines.llamacpp import LlamaCpp
 from launchers.engines.simulated import Simulated
 
-ENGINES: dict[str, type[Engine]] = {engine.name: engine for engine in (Command, External, Simulated)}
+ENGINES: dict[str, type[Engine]] = {
+    engine.name: engine for engine in (Command, External, LlamaCpp, Simulated)
+}

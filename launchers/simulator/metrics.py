@@ -19,11 +19,11 @@ class SchedulerCollector(Collector):
         gauges = {
             "vllm:num_requests_running": len(scheduler.running),
             "vllm:num_requests_waiting": len(scheduler.waiting),
+            "vllm:iteration_tokens_total_count": counters.iterations,  # a histogram's count in vLLM
         }
         totals = {
             "vllm:prompt_tokens": counters.prompt_tokens,
             "vllm:generation_tokens": counters.generated_tokens,
-            "vllm:iteration_tokens_total_count": counters.iterations,
             "vllm:request_success": counters.finished,
         }
         found: list[Metric] = []
