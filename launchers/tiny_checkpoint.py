@@ -104,8 +104,7 @@ def random_weights(size: Size) -> Weights:
     draw = np.random.default_rng(20260801)
 
     def matrix(rows: int, columns: int, gain: float = 1.0) -> NDArray[np.float32]:
-        scale = gain / np.sqrt(columns)
-        return (draw.standard_normal((rows, columns), dtype=np.float32) * scale).astype(np.float32)
+        return draw.standard_normal((rows, columns), dtype=np.float32) * np.float32(gain / np.sqrt(columns))
 
     kv = size.kv_heads * size.head_dim
     ones, zeros = np.ones(size.hidden, np.float32), np.zeros

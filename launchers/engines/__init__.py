@@ -5,7 +5,8 @@ from launchers.engines.command import Command
 from launchers.engines.external import External
 from launchers.engines.llamacpp import LlamaCpp
 from launchers.engines.simulated import Simulated
+from launchers.engines.vllm import Vllm
 
 ENGINES: dict[str, type[Engine]] = {
-    engine.name: engine for engine in (Command, External, LlamaCpp, Simulated)
+    engine.name: engine for engine in (Command, External, LlamaCpp, Simulated, Vllm)
 }
