@@ -48,14 +48,16 @@ _CLOSINGS = _phrases(
 )
 
 
-def prompt(seed: int, request: str, words: int) -> str:
-    """`words` words of plain sentences that depend on the seed and the request's name only.
+def prompt(seed: int, topic: str, words: int, nonce: str = "") -> str:
+    """`words` words of plain sentences that depend on the seed and the topic only.
 
-    The first word is a nonce, so that no two prompts share a prefix and no cache can serve one.
+    The first word is ten digits that no other topic has, so that no two prompts share a prefix and no cache
+    can serve one; `nonce` gives the same sentences other digits. Digits, because most tokenizers then count
+    the same whatever they are.
     """
-    digest = hashlib.sha256(f"{seed}/{request}".encode()).hexdigest()
-    text = [digest[:10]]
-    for word in _sentences(random.Random(digest)):
+    digest = hashlib.sha256(f"{seed}/{nonce or topic}".encode()).hexdigest()
+    text = [f"{int(digest, 16) % 10**10:010d}"]
+    for word in _sentences(random.Random(f"{seed}/{topic}")):
         if len(text) >= words:
             break
         text.append(word)

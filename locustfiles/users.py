@@ -50,6 +50,7 @@ class EngineUser(User):
         """Build the bytes and open the connection, so that firing is nothing but sending."""
         call = job.call
         content = job.content or payloads.prompt(self.settings.seed, call.topic, call.words)
+        job.row.prompt_words = len(content.split())
         payload = payloads.chat(self.settings, content, call.max_tokens, call.stream)
         job.row.payload_sha256 = payload.sha256
         headers = {**self.settings.headers, "x-request-id": call.request}
@@ -129,27 +130,17 @@ class DisconnectingChatUser(EngineUser):
     kind = "LEAVE"
 
     def get_reply(self, job: Job, exchange: Exchange) -> Reply:
-        """Wait until it is time to leave."""
+        """Wait until it is time to leave: after so many events, or after so many seconds."""
         leave = job.call.leave
-        if leave is not None and leave.after_events is not None and not leave.reset:
-            return exchange.wait(self.settings.deadline_s, leave.after_events, self.total_s)
-        leaver = gevent.spawn(leave_early, job, exchange)
+        if leave is not None and leave.after_events is not None:
+            return exchange.wait(
+                self.settings.deadline_s, leave.after_events, self.total_s, leave_with_reset=leave.reset
+            )
+        leaving = gevent.spawn_later(job.leave_s, exchange.leave)
         try:
             return super().get_reply(job, exchange)
         finally:
-            leaver.kill(block=False)
-
-
-def leave_early(job: Job, exchange: Exchange) -> None:
-    """Close the connection after so many seconds, or after as many reads as events are asked for."""
-    leave = job.call.leave
-    assert leave is not None
-    if leave.after_events is None:
-        gevent.sleep(job.leave_s)
-    else:
-        while exchange.arrivals < leave.after_events:
-            gevent.sleep(0.001)
-    exchange.leave(leave.reset)
+            leaving.kill(block=False)
 
 
 def note_unfinished(job: Job, record: Record) -> None:

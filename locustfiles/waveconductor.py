@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import gevent
 from locust.env import Environment
 
 from locustfiles import crew
 from locustfiles.conductor import Conductor, Station
+from locustfiles.fitting import Fitter
 from locustfiles.reclaim import Slots
 from locustfiles.rows import ArmFiles, Record, RequestRow, planned_row
 from locustfiles.settings import Settings
@@ -72,6 +74,7 @@ class WaveConductor(Conductor):
         self._reclaims: list[dict[str, Any]] = []
         self._solos_s: list[float] = []
         self._slots = Slots(settings)
+        self._fitter = Fitter(settings)
         self._refused = 0
 
     def play(self) -> str:
@@ -147,6 +150,11 @@ class WaveConductor(Conductor):
 
     def _prepare(self, playing: Playing) -> None:
         stations = self._stations_of(playing)
+        contents = {
+            call.request: self._fitter.content(call.prompt_tokens, call.request)
+            for call in playing.wave.calls
+            if call.prompt_tokens is not None
+        }
         for station in stations:
             calls = [
                 index
@@ -155,7 +163,7 @@ class WaveConductor(Conductor):
             ]
             station.idle = {}  # what is left over says the crew's next report
             leave_s = LEAVE_SHARE * self._solo_s
-            order = {"wave": playing.index, "calls": calls, "contents": {}, "leave_s": leave_s}
+            order = {"wave": playing.index, "calls": calls, "contents": contents, "leave_s": leave_s}
             self.tell(crew.PREPARE, order, station)
         self.wait_until(lambda: all(s.id in playing.ready or self.is_lost(s) for s in stations))
 
@@ -190,26 +198,30 @@ class WaveConductor(Conductor):
         super().close()
 
     def _watch_the_slot(self, playing: Playing) -> None:
-        """Once the leaver has gone: how long does the server go on with it?"""
-        leaver = playing.wave.calls[0].request
-        self.wait_until(lambda: leaver in playing.rows or self.is_lost(playing.holders[leaver]))
-        row = playing.rows.get(leaver)
-        if row is None or row.outcome != "disconnected" or not self._slots.how:
-            return
-        assert row.sent_ns is not None
-        assert row.latency_ms is not None
-        reclaim_s = self._slots.seconds_until_free(
-            left_ns=row.sent_ns + round(row.latency_ms * 1e6),
-            others=lambda: len(playing.missing),
-            within_s=max(RECLAIM_SOLOS * self._solo_s, RECLAIM_LEAST_S),
+        """Once all leavers have gone: how long does the server go on with them?"""
+        wave = playing.wave
+        leavers = [call.request for call in wave.calls if call.leave is not None]
+        self.wait_until(
+            lambda: all(name in playing.rows or self.is_lost(playing.holders[name]) for name in leavers)
         )
+        left_ns = [
+            row.sent_ns + round(row.latency_ms * 1e6)
+            for name in leavers
+            if (row := playing.rows.get(name))
+            and row.outcome == "disconnected"
+            and row.sent_ns
+            and row.latency_ms
+        ]
+        within_s = max(RECLAIM_SOLOS * self._solo_s, RECLAIM_LEAST_S)
+        if not left_ns:
+            return
+        if not self._slots.how:
+            if wave.leaving == "leak":  # unseen, give the server the time it may take
+                gevent.sleep(within_s)
+            return
+        reclaim_s = self._slots.seconds_until_free(max(left_ns), lambda: len(playing.missing), within_s)
         self._reclaims.append(
-            {
-                "repeat": playing.wave.repeat,
-                "variant": playing.wave.leaving,
-                "reclaim_s": reclaim_s,
-                "how": self._slots.how,
-            }
+            {"repeat": wave.repeat, "variant": wave.leaving, "reclaim_s": reclaim_s, "how": self._slots.how}
         )
 
     @property

@@ -48,7 +48,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """Requests that start together, each `offset_s` after the first. `leaving` names how a client leaves."""
+    """Requests that start together, each `offset_s` after the first. `leaving` names how clients leave."""
 
     name: str
     case: str
@@ -169,7 +169,7 @@ def _leak(settings: Settings, repeat: int) -> Iterator[Wave]:
              leave=Leave(after_events=2), stream=True)
         for i in range(leavers)
     ]  # fmt: skip
-    yield Wave(name, "leak", leavers, repeat, tuple(calls))
+    yield Wave(name, "leak", leavers, repeat, tuple(calls), "leak")
     yield _together(settings, "leak", width, repeat, "", f"leak_after-r{repeat}")
 
 
