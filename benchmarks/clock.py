@@ -32,7 +32,11 @@ CLIENTS = {
 
 @dataclass(frozen=True)
 class Figures:
-    """One cell of the benchmark. Times in ms; NaN where the server's truth is not known."""
+    """One cell of the benchmark. Times in ms; NaN where the server's truth is not known.
+
+    `lag`: stamp minus the server's write of the event. `true_ttft`: write of the first token minus the
+    moment at which the request's first byte left.
+    """
 
     client: str
     streams: int
@@ -42,7 +46,7 @@ class Figures:
     lag_p99: float
     ttft: float
     true_ttft: float
-    sent_spread: float
+    start_spread: float
 
 
 def measure(client: str, streams: int, url: str, model: str, tokens: int, truth: Path | None) -> Figures:
@@ -57,18 +61,18 @@ def measure(client: str, streams: int, url: str, model: str, tokens: int, truth:
             raise SystemExit(f"{label}: the load process failed")
         cost = json.loads(done.stdout)
         rows = pd.read_csv(rows_path)
-    first_token = rows[rows.text].groupby("request").first()
-    sent = rows.groupby("request").sent_ns.first()
+    first_tokens = rows[rows.text].groupby("request").first()
+    started = rows.groupby("request").started_ns.first()
     lag = pd.Series(dtype=float)
     true_ttft = float("nan")
     if truth is not None:
-        requests = pd.read_csv(truth / "truth.csv").set_index("request").loc[sent.index]
-        true_ttft = float((requests.first_token_ns - requests.arrived_ns).mean() / 1e6)
         written = pd.read_csv(truth / "truth_events.csv").rename(columns={"at_ns": "written_ns"})
         joined = rows.merge(written, on=["request", "event"], validate="one_to_one")
         if len(joined) != len(rows):
             raise SystemExit(f"{label}: {len(rows)} events arrived, {len(joined)} of them are in the truth")
         lag = (joined.at_ns - joined.written_ns) / 1e6
+        truly_first = joined[joined.text].groupby("request").first()
+        true_ttft = float((truly_first.written_ns - truly_first.left_ns).mean() / 1e6)
     return Figures(
         client=client,
         streams=streams,
@@ -76,9 +80,9 @@ def measure(client: str, streams: int, url: str, model: str, tokens: int, truth:
         cpu_share=cost["cpu_s"] / cost["wall_s"],
         lag_median=float(lag.median()),
         lag_p99=float(lag.quantile(0.99)),
-        ttft=float((first_token.at_ns - first_token.sent_ns).mean() / 1e6),
+        ttft=float((first_tokens.at_ns - first_tokens.started_ns).mean() / 1e6),
         true_ttft=true_ttft,
-        sent_spread=float((sent.max() - sent.min()) / 1e6),
+        start_spread=float((started.max() - started.min()) / 1e6),
     )
 
 
@@ -87,7 +91,7 @@ def print_table(figures: list[Figures]) -> None:
     table.add_column("client", no_wrap=True)
     for heading in ("streams", "CPU us/event", "CPU", "lag median", "lag p99"):
         table.add_column(heading, justify="right")
-    for heading in ("mean TTFT", "true TTFT", "TTFT error", "spread of sent"):
+    for heading in ("mean TTFT", "true TTFT", "TTFT error", "start spread"):
         table.add_column(heading, justify="right")
     for cell in figures:
         table.add_row(
@@ -100,7 +104,7 @@ def print_table(figures: list[Figures]) -> None:
             f"{cell.ttft:.2f}",
             f"{cell.true_ttft:.2f}",
             f"{cell.ttft - cell.true_ttft:.2f}",
-            f"{cell.sent_spread:.2f}",
+            f"{cell.start_spread:.2f}",
         )
     Console(width=120).print(table)
 

@@ -1,6 +1,7 @@
 """The simulated engine as the server of a benchmark, on a core of its own."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -41,7 +42,8 @@ def paced_server(truth: Path, *options: str) -> Iterator[str]:
     command = [sys.executable, "-m", "launchers.simulator", "--profile", "paced", "--mode", "batch"]
     command += ["--host", "127.0.0.1", "--port", str(port), "--truth", str(truth), *options]
     with on_cores(server_cores()):
-        server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the engine does not outlive us
     url = f"http://127.0.0.1:{port}"
     try:
         wait_until_ready(server, url)

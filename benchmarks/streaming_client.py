@@ -13,9 +13,12 @@ if "plain" in sys.argv:  # what `import locust` does, before anything else is im
 
 import argparse
 import gc
+import http.client
 import json
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import gevent
 import requests
@@ -23,8 +26,18 @@ import sseclient
 
 from locustfiles.transport import Clock, Connection, Exchange, Target, fire, sse
 
-Collected = dict[str, tuple[int, list[tuple[int, str]]]]
-"""By request id: when it was sent (ns), and of each event the stamp (ns) and the data."""
+
+@dataclass(frozen=True)
+class Collected:
+    """Times in ns since the epoch. `started_ns`: what the client takes for the start of its request.
+
+    `left_ns`: when the first byte really went to the socket. `events`: the stamp and the data of each.
+    """
+
+    request: str
+    started_ns: int
+    left_ns: int
+    events: list[tuple[int, str]]
 
 
 def request_body(model: str, tokens: int) -> bytes:
@@ -37,7 +50,7 @@ def headers(request: str) -> dict[str, str]:
     return {"x-request-id": request, "content-type": "application/json", "accept-encoding": "identity"}
 
 
-def collect(url: str, clock: Clock, body: bytes, ids: list[str]) -> Collected:
+def collect(url: str, clock: Clock, body: bytes, ids: list[str]) -> list[Collected]:
     target = Target.parse(url)
     exchanges: list[Exchange] = []
     for request in ids:
@@ -45,29 +58,40 @@ def collect(url: str, clock: Clock, body: bytes, ids: list[str]) -> Collected:
         exchanges.append(connection.prepare("POST", "/v1/chat/completions", headers(request), body))
     fire(exchanges)
     waiting = [gevent.spawn(exchange.wait, 60) for exchange in exchanges]
-    collected = {}
+    collected = []
     for request, greenlet in zip(ids, waiting, strict=True):
         reply = greenlet.get()
         if reply.end != "complete" or reply.status != 200:
             raise SystemExit(f"{request}: {reply.end}, status {reply.status}: {reply.error}")
-        events = sse.decode(reply).events
-        collected[request] = (reply.sent_ns, [(event.at_ns, event.data) for event in events])
+        events = [(event.at_ns, event.data) for event in sse.decode(reply).events]
+        collected.append(Collected(request, reply.sent_ns, reply.sent_ns, events))
     return collected
 
 
-def collect_plainly(url: str, body: bytes, ids: list[str]) -> Collected:
-    def stream(request: str) -> tuple[int, list[tuple[int, str]]]:
-        sent_ns = time.time_ns()
+def collect_plainly(url: str, body: bytes, ids: list[str]) -> list[Collected]:
+    left_ns: dict[str, int] = {}
+    send = http.client.HTTPConnection.send
+
+    def noting_send(self: http.client.HTTPConnection, data: Any) -> None:
+        left_ns.setdefault(gevent.getcurrent().request, time.time_ns())
+        send(self, data)
+
+    http.client.HTTPConnection.send = noting_send  # type: ignore[method-assign] # the truth, not the client
+
+    def stream(request: str) -> Collected:
+        gevent.getcurrent().request = request
+        started_ns = time.time_ns()
         with requests.Session() as session:
             response = session.post(
                 f"{url}/v1/chat/completions", data=body, headers=headers(request), stream=True
             )
             response.raise_for_status()
             events = sseclient.SSEClient(iter(response)).events()
-            return sent_ns, [(time.time_ns(), event.data) for event in events]
+            stamped = [(time.time_ns(), event.data) for event in events]
+        return Collected(request, started_ns, left_ns[request], stamped)
 
     waiting = [gevent.spawn(stream, request) for request in ids]
-    return {request: greenlet.get() for request, greenlet in zip(ids, waiting, strict=True)}
+    return [greenlet.get() for greenlet in waiting]
 
 
 def carries_text(data: str) -> bool:
@@ -99,10 +123,11 @@ def main() -> None:
     cpu_s, wall_s = time.process_time() - cpu_s, time.monotonic() - started_s
 
     with options.out.open("w") as out:
-        out.write("request,sent_ns,event,at_ns,text\n")
-        for request, (sent_ns, events) in collected.items():
-            for event, (at_ns, data) in enumerate(events):
-                out.write(f"{request},{sent_ns},{event},{at_ns},{carries_text(data)}\n")
+        out.write("request,started_ns,left_ns,event,at_ns,text\n")
+        for one in collected:
+            for event, (at_ns, data) in enumerate(one.events):
+                times = f"{one.started_ns},{one.left_ns},{event},{at_ns}"
+                out.write(f"{one.request},{times},{carries_text(data)}\n")
     print(json.dumps({"cpu_s": cpu_s, "wall_s": wall_s}))
 
 
