@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from typing import Annotated, Any, cast
 from pydantic import Field, field_validator
 
 from launchers.engines import base
+from launchers.simulator import profile
 
 PROFILES = Path(__file__).parent.parent / "simulator" / "profiles"
 WIDTH_LINE = re.compile(r"batch width (\d+)")
@@ -44,11 +46,15 @@ class Simulated(base.Engine):
         return cast(SimulatedSettings, self.settings)
 
     def capabilities(self) -> base.Capabilities:
+        own = self.own
+        changes = [f"{key}={json.dumps(value)}" for key, value in own.set.items()]
+        cancels = profile.load(own.profile, "batch", changes).cancels_on_disconnect
         fields = ("ignore_eos", "min_tokens", "stream_options", "continuous_usage_stats")
         return base.Capabilities(
             honours=dict.fromkeys(fields, "yes"),
             running="vllm:num_requests_running",
             waiting="vllm:num_requests_waiting",
+            cancels_on_disconnect="yes" if cancels else "no",
             cached="usage.prompt_tokens_details.cached_tokens",
             metrics_path="/metrics",
         )
@@ -72,7 +78,7 @@ class Simulated(base.Engine):
         if own.prefill_token_budget:
             argv += ["--set", f"prefill_token_budget={own.prefill_token_budget}"]
         for key, value in own.set.items():
-            argv += ["--set", f"{key}={value}"]
+            argv += ["--set", f"{key}={json.dumps(value)}"]
         for fault in own.faults:
             argv += ["--fault", fault]
         for dialect in own.dialects:
