@@ -29,6 +29,9 @@ CASES = (
     "long_context",
 )
 MODES = ("batch", "serial", "static")
+AT_LEAST_ONE = (
+    "width", "repeats", "first_repeat", "stream_count", "max_tokens", "short_words", "context_max_tokens"
+)  # fmt: skip
 API_KEY_VARIABLE = "HEADTOHEAD_API_KEY"
 
 
@@ -72,6 +75,11 @@ class Settings:
         """The settings that Locust's parsed options ask for; SettingsError in one line if they cannot be."""
         if not host:
             raise SettingsError("no server to test: give its base URL with --host, as http://127.0.0.1:8000")
+        for name in AT_LEAST_ONE:  # checked once more for what comes from the web form
+            if getattr(options, name) < 1:
+                raise SettingsError(f"{name} must be at least 1, not {getattr(options, name)}")
+        if options.time_scale <= 0 or options.deadline <= 0 or options.interleave_delay <= 0:
+            raise SettingsError("time scale, deadline and interleave delay must be above zero")
         try:
             target = Target.parse(host)
             return cls(
@@ -186,7 +194,13 @@ def add_arguments(parser: LocustArgumentParser) -> None:
     if "--out" in parser._option_string_actions:  # both locustfiles of a run ask for the same group
         return
     group = parser.add_argument_group("headtohead", "Validation and measurement of one arm")
-    add = group.add_argument
+
+    def add(*names: str, **how: Any) -> None:
+        action: Any = group.add_argument(*names, **how)
+        # What Locust's own add_argument sets, and its groups do not: the argument is in the web form.
+        action.include_in_web_ui = True
+        action.is_secret = action.is_required = action.is_multiple = False
+
     add("--out", default="results/by-hand/arm", metavar="DIR", help="folder for the rows of this arm")
     add("--run", default="by-hand", metavar="NAME", help="name of the run, as the rows show it")
     add("--arm", default="arm", metavar="NAME", help="name of the arm, as the rows show it")

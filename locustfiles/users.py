@@ -50,7 +50,6 @@ class EngineUser(User):
         """Build the bytes and open the connection, so that firing is nothing but sending."""
         call = job.call
         content = job.content or payloads.prompt(self.settings.seed, call.topic, call.words)
-        job.row.prompt_words = len(content.split())
         payload = payloads.chat(self.settings, content, call.max_tokens, call.stream)
         job.row.payload_sha256 = payload.sha256
         headers = {**self.settings.headers, "x-request-id": call.request}
