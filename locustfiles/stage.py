@@ -173,6 +173,9 @@ def current() -> Stage:
 def _set_up(environment: Environment, runner: Runner, **_: Any) -> None:
     global _stage
     _stage = Stage(environment, runner)
+    if isinstance(runner, MasterRunner) and environment.parsed_options is not None:
+        # The users of a worker that died come back on those that live.
+        environment.parsed_options.enable_rebalancing = True
     headless = environment.parsed_options is not None and environment.parsed_options.headless
     if headless and not isinstance(runner, WorkerRunner):
         try:
