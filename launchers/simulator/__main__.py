@@ -12,8 +12,10 @@ from typing import Annotated
 
 import typer
 
+from launchers.simulator import catalogue
 from launchers.simulator import profile as profiles
-from launchers.simulator.server import Connection, Simulator
+from launchers.simulator.catalogue import DIALECTS, FAULTS
+from launchers.simulator.server import Simulator
 from launchers.simulator.truth import Truth
 
 
@@ -28,18 +30,30 @@ def run(
     served_model_name: str = "m",
     set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of the profile.")] = None,
     fault: Annotated[list[str] | None, typer.Option(help="NAME or NAME:SHARE.")] = None,
+    list_faults: Annotated[
+        bool, typer.Option(help="Name the faults, and the verdict each one earns.")
+    ] = False,
     dialect: Annotated[list[str] | None, typer.Option(help="NAME or NAME:SHARE.")] = None,
 ) -> None:
     """Serve a simulated engine until a signal stops it."""
+    if list_faults:
+        for name, kind in FAULTS.items():
+            print(f"{name:30} {catalogue.EXPECTED[kind]:22} {kind.__doc__}")
+        return
     changes = list(set_ or [])
     if width is not None:
         changes.append(f"width={width}")
     try:
-        chosen = profiles.load(profile, mode, changes)
-        simulator = Simulator(chosen, served_model_name, time_scale, Truth(truth) if truth else None)
+        twists = catalogue.twists(fault or [], FAULTS) + catalogue.twists(dialect or [], DIALECTS)
+        asked = profiles.load(profile, mode, changes)
+        chosen = asked.model_copy(
+            update={key: value for twist in twists for key, value in twist.profile.items()}
+        )
+        told = chosen if any(twist.clamps for twist in twists) else asked
+        simulator = Simulator(chosen, served_model_name, time_scale, Truth(truth) if truth else None, twists)
     except (ValueError, OSError) as error:
         sys.exit(_complain(str(error)))
-    sys.exit(asyncio.run(serve(simulator, host, port)))
+    sys.exit(asyncio.run(serve(simulator, host, port, told.width)))
 
 
 def _complain(line: str) -> int:
@@ -47,12 +61,10 @@ def _complain(line: str) -> int:
     return 2
 
 
-async def serve(simulator: Simulator, host: str, port: int) -> int:
+async def serve(simulator: Simulator, host: str, port: int, told_width: int) -> int:
     loop = asyncio.get_running_loop()
     try:
-        server = await loop.create_server(
-            lambda: Connection(simulator), host, port, backlog=simulator.profile.listen_backlog
-        )
+        server = await simulator.listen(host, port)
     except OSError as error:
         return _complain(f"cannot listen on {host}:{port}: {error.strerror or error}; choose another --port")
     stop = asyncio.Event()
@@ -61,13 +73,14 @@ async def serve(simulator: Simulator, host: str, port: int) -> int:
     engine = asyncio.create_task(simulator.engine.run())
     gc.collect()
     gc.freeze()
-    profile = simulator.profile
     bound = server.sockets[0].getsockname()
-    print(f"batch width {profile.width}, prefill budget {profile.prefill_token_budget}", file=sys.stderr)
+    budget = simulator.profile.prefill_token_budget
+    print(f"batch width {told_width}, prefill budget {budget}", file=sys.stderr)
     print(f"listening on http://{host}:{bound[1]}", file=sys.stderr, flush=True)
     stopped = asyncio.create_task(stop.wait())
     await asyncio.wait({stopped, engine}, return_when=asyncio.FIRST_COMPLETED)
-    server.close()
+    if simulator.listener is not None:
+        simulator.listener.close()
     if engine.done():
         engine.result()
     engine.cancel()

@@ -35,6 +35,7 @@ class Answering:
         self.asked = asked
         self.written = written
         self.twists = twists
+        self.held = b""  # for a dialect that waits before it writes
         self.json = wire.Answer(f"chatcmpl-{request.id}", str(asked.get("model") or simulator.model))
         self.words = text.answer(request.prompt, request.budget)
         for twist in twists:

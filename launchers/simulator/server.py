@@ -35,8 +35,10 @@ class Simulator:
     time_scale: float = 1.0
     truth: Truth | None = None
     twists: list[Twist] = field(default_factory=list)
+    _reopening: set[asyncio.Future[asyncio.Server]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.listener: asyncio.Server | None = None
         self.engine = Engine(self.profile, self.time_scale, self._on_token)
         self.answering: dict[Request, Answering] = {}
 
@@ -45,6 +47,23 @@ class Simulator:
         answering.token()
         if request.ended:
             self.close(answering)
+
+    def stop_listening(self, seconds: float) -> None:
+        """Refuse connections for a while; the open ones stay."""
+        if self.listener is None or not self.listener.sockets:
+            return
+        address = self.listener.sockets[0].getsockname()[:2]
+        self.listener.close()
+        asyncio.get_running_loop().call_later(
+            seconds, lambda: self._reopening.add(asyncio.ensure_future(self.listen(*address)))
+        )
+
+    async def listen(self, host: str, port: int) -> asyncio.Server:
+        """Take connections. Raises OSError."""
+        loop = asyncio.get_running_loop()
+        backlog = self.profile.listen_backlog
+        self.listener = await loop.create_server(lambda: Connection(self), host, port, backlog=backlog)
+        return self.listener
 
     def close(self, answering: Answering, outcome: str = "ok") -> None:
         """An answer is over, or its client has gone: write down what was true of it."""
@@ -93,6 +112,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, simulator: Simulator) -> None:
         self.simulator = simulator
         self.answering: Answering | None = None
+        self.answered = 0
         self.transport: asyncio.Transport
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=256 * 1024)
         self._request: h11.Request | None = None
@@ -121,6 +141,7 @@ class Connection(asyncio.Protocol):
     def finished(self, close: bool = False) -> None:
         """The answer is complete; the connection takes the next request, or is closed."""
         self.answering = None
+        self.answered += 1
         assert self._request is not None
         close = close or (b"connection", b"close") in self._request.headers
         if close:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from launchers.simulator.answering import Answering
@@ -14,6 +14,8 @@ class Twist:
 
     name = ""
     closes = False  # the connection is closed behind the answer
+    clamps = False  # the log says the width that `profile` leaves, not the one asked for
+    profile: ClassVar[dict[str, object]] = {}  # what it changes about the whole engine
 
     def __init__(self, share: float = 1.0) -> None:
         self.share = share

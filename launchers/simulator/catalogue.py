@@ -1,0 +1,96 @@
+"""All faults and dialects by name, and the verdict code under which each fault has to be found."""
+
+from __future__ import annotations
+
+from launchers.simulator import dialects, faults_engine, faults_http, faults_stream
+from launchers.simulator.twists import Twist
+
+EXPECTED: dict[type[Twist], str] = {
+    faults_http.Status400: "http.status",
+    faults_http.Status429: "http.status",
+    faults_http.Status500: "http.status",
+    faults_http.Status503: "http.status",
+    faults_http.Reset: "http.connection",
+    faults_http.Refused: "http.connection",
+    faults_http.ClosesIdle: "http.connection",
+    faults_http.NeverAnswers: "engine.hang",
+    faults_http.Exits: "engine.died",
+    faults_http.EarlyEos: "budget.short",
+    faults_http.UsageMissing: "usage.missing",
+    faults_http.UsageZero: "usage.missing",
+    faults_http.UsageTotal: "usage.total",
+    faults_http.WrongObject: "http.body",
+    faults_http.FinishUnknown: "finish.reason",
+    faults_http.FinishTimeout: "finish.reason",
+    faults_http.NotJson: "http.body",
+    faults_stream.NoDone: "stream.done",
+    faults_stream.NoRole: "stream.role",
+    faults_stream.NoFinish: "stream.finish",
+    faults_stream.TwoDone: "stream.done",
+    faults_stream.TwoFinish: "stream.finish",
+    faults_stream.DataAfterDone: "stream.done",
+    faults_stream.BadJson: "stream.json",
+    faults_stream.ErrorObject: "stream.error",
+    faults_stream.ErrorEvent: "stream.error",
+    faults_stream.NotSse: "stream.framing",
+    faults_stream.CutMidEvent: "http.connection",
+    faults_stream.EndsMidEvent: "stream.framing",
+    faults_stream.Stalls: "engine.hang",
+    faults_stream.SharedId: "stream.identity",
+    faults_stream.SwappedChunks: "stream.identity",
+    faults_stream.MixedText: "isolation.mixed",
+    faults_stream.DiffersStreamed: "equivalence.stream",
+    faults_engine.Widened: "serial.flat",
+    faults_engine.Serialised: "batch.multiplexes",
+    faults_engine.Clamped: "batch.width",
+    faults_engine.Narrowed: "batch.width",
+    faults_engine.PrefixCache: "compare.cache",
+    faults_engine.NeverCancels: "disconnect.reclaims",
+    faults_engine.PrefillUnwatched: "disconnect.reclaims",
+    faults_engine.LeaksSlot: "disconnect.leak",
+    faults_engine.HurtsBystander: "disconnect.bystanders",
+    faults_engine.HurtsBystanderQueued: "disconnect.bystanders",
+    faults_engine.BrokenAfterDisconnect: "disconnect.recovers",
+}
+FAULTS: dict[str, type[Twist]] = {kind.name: kind for kind in EXPECTED}
+DIALECTS: dict[str, type[Twist]] = {
+    kind.name: kind
+    for kind in (
+        dialects.Pings,
+        dialects.Crlf,
+        dialects.NoSpace,
+        dialects.ByteOrderMark,
+        dialects.InOneRead,
+        dialects.Split,
+        dialects.ExtraFields,
+        dialects.UsageNull,
+        dialects.UsageOnLastChunk,
+        dialects.FinishOnText,
+        dialects.RoleWithNull,
+        dialects.RoleBare,
+        dialects.RoleWithText,
+        dialects.ReasoningContent,
+        dialects.Reasoning,
+        dialects.ToolCalls,
+        dialects.DoneWithSpace,
+        dialects.CloseDelimited,
+        dialects.Gzipped,
+        dialects.SeveralTokens,
+        dialects.EarlyRole,
+        dialects.ClosesStreams,
+    )
+}
+
+
+def twists(names: list[str], known: dict[str, type[Twist]]) -> list[Twist]:
+    """From NAME or NAME:SHARE. Raises ValueError with one line."""
+    made = []
+    for text in names:
+        name, _, share = text.partition(":")
+        if name not in known:
+            raise ValueError(f"no {name!r}; known: {', '.join(sorted(known))}")
+        try:
+            made.append(known[name](float(share or 1)))
+        except ValueError:
+            raise ValueError(f"{text}: the share must be a number from 0 to 1") from None
+    return made
