@@ -1,7 +1,6 @@
 """What came back: the reply as the exchange collected it, and the parser that knows where it ends."""
 
 import zlib
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import Literal
 
@@ -39,13 +38,6 @@ class Reply:
     clock: Clock
     end: End
     error: str
-
-    def arrival_of(self, length: int) -> int:
-        """When the first `length` bytes of the body had all arrived (ns); ValueError if they never did."""
-        index = bisect_left(self.arrivals, length, key=lambda arrival: arrival[1])
-        if index == len(self.arrivals):
-            raise ValueError(f"the body has {len(self.body)} bytes, not {length}")
-        return self.arrivals[index][0]
 
 
 class ResponseParser(HTTPResponse):
