@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -22,6 +22,7 @@ from launchers.display import Display
 from launchers.errors import HeadToHeadError, PlanError
 from launchers.interruption import Interrupted, Interruption
 from launchers.plan import Plan
+from launchers.probe import probe
 from launchers.resolve import resolve
 from launchers.run import PlanRun, default_folder
 
@@ -94,22 +95,25 @@ def accept(
     ] = None,
     repeats: Repeats = None,
     deadline: Deadline = None,
+    start_deadline: Annotated[
+        float, typer.Option(min=0.001, help="Seconds to wait for its first answer.")
+    ] = 10.0,
     workers: Workers = 1,
     junit: Junit = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Run the acceptance against a server that is already up. A key comes from HEADTOHEAD_API_KEY."""
-    settings: dict[str, Any] = {"url": url, "width": width, **({"model": model} if model else {})}
-    arm = {
-        "name": "accept",
-        "engine": "external",
-        "mode": mode,
-        "settings": settings,
-        "start_deadline_s": 10.0,
-    }
-    chosen = adjusted(plans.parse({"name": "accept", "arm": [arm]}, "accept"), repeats, deadline)
     display = Display(quiet=quiet or as_json)
+    settings = {"url": url, "width": width, **({"model": model} if model else {})}
+    arm = {"name": "accept", "engine": "external", "mode": mode, "settings": settings}
+    asked = adjusted(plans.parse({"name": "accept", "arm": [arm]}, "accept"), repeats, deadline)
+    with Interruption() as interruption:
+        try:
+            chosen = probed(asked, start_deadline, display, interruption)
+        except Interrupted as error:
+            complain(str(error))
+            raise typer.Exit(error.exit_code) from error
     folder, status = execute(chosen, out or default_folder("accept"), None, workers, display)
     show([folder], junit=junit, as_json=as_json)
     raise typer.Exit(0 if status == "pass" else 1)
@@ -197,7 +201,24 @@ def execute(
         except Interrupted as error:
             complain(f"{error}: everything is stopped; the rows are kept in {folder}")
             raise typer.Exit(error.exit_code) from error
+        except OSError as error:
+            complain(
+                f"{folder}: {error.strerror or error}; everything is stopped; mend it or give another --out"
+            )
+            raise typer.Exit(1) from error
     return folder, status
+
+
+def probed(plan: Plan, start_deadline: float, display: Display, interruption: Interruption) -> Plan:
+    """The plan of one external arm, with requests in the dialect that its server was found to speak."""
+    arm = resolve(plan, plan.name).arms[0]
+    assert arm.engine.external_url
+    model = arm.engine.settings.model
+    dialect = probe(arm.engine.external_url, model, start_deadline, plan.workload.deadline_s, interruption)
+    for note in dialect.notes:
+        display.say(f"note: {note}")
+    found = {"model": dialect.model, "payload": dialect.payload, "stream_options": dialect.stream_options}
+    return plan.model_copy(update={"workload": plan.workload.model_copy(update=found)})
 
 
 def adjusted(plan: Plan, repeats: int | None, deadline: float | None) -> Plan:

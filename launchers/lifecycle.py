@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers import ports, readiness
+from launchers.asking import API_KEY_VARIABLE
 from launchers.engines.base import Engine
 from launchers.errors import EngineDied, EngineStartError, HeadToHeadError
 from launchers.interruption import Interruption
@@ -85,7 +86,7 @@ def running(
 
 
 def start_processes(up: RunningEngine, mode: str, port: int, folder: Path) -> None:
-    inherited = {key: value for key, value in os.environ.items() if key != readiness.API_KEY_VARIABLE}
+    inherited = {key: value for key, value in os.environ.items() if key != API_KEY_VARIABLE}
     for spec in up.engine.processes(mode, port, folder):
         env = {**inherited, "PYTHONUNBUFFERED": "1", **spec.env}
         try:

@@ -49,8 +49,8 @@ class Workload(Strict):
     deadline_s: Seconds = 60.0
     context_lengths: list[Count] = [4096]
     context_max_tokens: Count = 128
-    payload: dict[str, Any] = {}
-    stream_options: dict[str, Any] | None = None  # None: what every arm honours
+    payload: dict[str, Any] | None = None  # extra body fields; None: those that every arm takes
+    stream_options: dict[str, Any] | None = None  # likewise
 
     @field_validator("cases", "ladder")
     @classmethod

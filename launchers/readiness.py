@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
-import os
 import time
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from launchers import ports
+from launchers.asking import Trouble, ask
 from launchers.errors import EngineStartError
 from launchers.interruption import Interruption
 from launchers.process import Supervised
 
 POLL_SECONDS = 0.1
-ANSWER_SECONDS = 5.0
-API_KEY_VARIABLE = "HEADTOHEAD_API_KEY"
-
-
-def get(base_url: str, path: str, timeout_s: float = ANSWER_SECONDS) -> tuple[int, bytes]:
-    """Status and body of one GET, without proxies and without redirects. Raises OSError or HTTPException.
-
-    A key for a protected server comes from the environment, as for the load.
-    """
-    url = urlsplit(base_url)
-    kind = http.client.HTTPSConnection if url.scheme == "https" else http.client.HTTPConnection
-    connection = kind(url.hostname or "", url.port, timeout=timeout_s)
-    try:
-        key = os.environ.get(API_KEY_VARIABLE)
-        headers = {"authorization": f"Bearer {key}"} if key else {}
-        connection.request("GET", url.path.rstrip("/") + path, headers=headers)
-        answer = connection.getresponse()
-        return answer.status, answer.read()
-    finally:
-        connection.close()
 
 
 def wait_until_ready(
@@ -54,12 +33,12 @@ def wait_until_ready(
     while True:
         raise_if_exited(name, processes, "while loading")
         try:
-            status, body = get(base_url, ready_path)
+            status, body = ask(base_url, ready_path)
             said = f"HTTP {status}"
             if status == 200 and ready_check(body):
                 raise_if_not_ours(name, base_url, processes)
                 return
-        except (OSError, http.client.HTTPException) as error:
+        except Trouble as error:
             said = str(error) or type(error).__name__
         if time.monotonic() - start > deadline_s:
             tail = processes[0].tail() if processes else []

@@ -108,19 +108,19 @@ def find(plan: Plan, engines: list[Engine]) -> list[str | None]:
 
 
 def payload(plan: Plan, engines: list[Engine], where: str, notes: list[str]) -> dict[str, Any]:
-    """The extra body fields of every request: the plan's own, and `ignore_eos` where nobody rejects it."""
-    fields = dict(plan.workload.payload)
-    for name in fields:
-        if rejecting := arms_that(plan, engines, name, "rejected"):
-            raise PlanError(f"{where}: workload.payload.{name}: {rejecting} rejects it; leave it out")
-    if "ignore_eos" not in fields:
-        if rejecting := arms_that(plan, engines, "ignore_eos", "rejected"):
-            notes.append(f"ignore_eos is not sent, because {rejecting} rejects it")
-        else:
-            fields["ignore_eos"] = True
-            if ignoring := arms_that(plan, engines, "ignore_eos", "ignored"):
-                notes.append(f"ignore_eos is sent; {ignoring} ignores it")
-    return fields
+    """The plan's own extra body fields, else `ignore_eos` where no arm rejects it."""
+    asked = plan.workload.payload
+    if asked is not None:
+        for name in asked:
+            if rejecting := arms_that(plan, engines, name, "rejected"):
+                raise PlanError(f"{where}: workload.payload.{name}: {rejecting} rejects it; leave it out")
+        return asked
+    if rejecting := arms_that(plan, engines, "ignore_eos", "rejected"):
+        notes.append(f"ignore_eos is not sent, because {rejecting} rejects it")
+        return {}
+    if ignoring := arms_that(plan, engines, "ignore_eos", "ignored"):
+        notes.append(f"ignore_eos is sent; {ignoring} ignores it")
+    return {"ignore_eos": True}
 
 
 def stream_options(plan: Plan, engines: list[Engine], where: str, notes: list[str]) -> dict[str, Any]:

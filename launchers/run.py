@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -68,8 +69,9 @@ class PlanRun:
                 self.display.stage(self.folder.name, "judging the whole run")
                 verdicts = analysis.judge_run(self.folder)
         except BaseException as error:
-            interrupted = isinstance(error, Interrupted)
-            self.update(status="interrupted" if interrupted else "error", ended=records.now())
+            status = "interrupted" if isinstance(error, Interrupted) else "error"
+            with contextlib.suppress(OSError):  # a full disk must not hide why it ended
+                self.update(status=status, ended=records.now())
             raise
         self.update(status=self.status_of(verdicts), ended=records.now(), verdicts=verdicts)
         return str(self.run["status"])

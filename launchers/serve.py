@@ -57,13 +57,15 @@ def inventory() -> list[dict[str, Any]]:
     """One row an engine: whether it is here, its version, and where it is or what to do to have it."""
     rows = []
     for name, kind in ENGINES.items():
-        needs = [key for key, field in kind.Settings.model_fields.items() if field.is_required()]
-        row: dict[str, Any] = {"engine": name, "modes": list(kind.modes)}
-        if needs:
-            row |= {"found": True, "version": None, "note": f"needs the setting {', '.join(needs)}"}
-        else:
-            found = kind(kind.Settings()).found()
-            note = found.where if found.ok else found.install_hint
-            row |= {"found": found.ok, "version": found.version, "note": note or ""}
-        rows.append(row)
+        found = kind.found()
+        note = found.where if found.ok else found.install_hint
+        rows.append(
+            {
+                "engine": name,
+                "modes": list(kind.modes),
+                "found": found.ok,
+                "version": found.version,
+                "note": note or "",
+            }
+        )
     return rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import http.client
 import json
 import threading
 import time
@@ -15,8 +14,8 @@ import psutil
 import pynvml
 from prometheus_client.parser import text_string_to_metric_families
 
+from launchers.asking import Trouble, ask
 from launchers.process import Supervised
-from launchers.readiness import get
 
 COLUMNS = ["at_ns", "source", "name", "labels", "value"]
 INTERVAL_SECONDS = 0.5
@@ -80,10 +79,10 @@ class Telemetry:
     def _sample(self) -> Iterator[Row]:
         if self.metrics_path:
             try:
-                status, body = get(self.base_url, self.metrics_path, timeout_s=2.0)
+                status, body = ask(self.base_url, self.metrics_path, timeout_s=2.0)
                 if status == 200:
                     yield from server_rows(body.decode("utf-8", "replace"))
-            except (OSError, http.client.HTTPException, ValueError) as error:
+            except (*Trouble, ValueError) as error:
                 self.failed = self.failed or f"{self.metrics_path} could not be read: {error}"
         yield from self.devices.rows()
         for source, tree in self.trees.items():
