@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from locust.argument_parser import LocustArgumentParser
-
 from locustfiles.transport import Target
 
 CASES = (
@@ -189,7 +187,7 @@ def _checked(check: Any) -> Any:
     return keep
 
 
-def add_arguments(parser: LocustArgumentParser) -> None:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the group "headtohead" to Locust's own arguments."""
     if "--out" in parser._option_string_actions:  # both locustfiles of a run ask for the same group
         return
@@ -237,3 +235,9 @@ def add_arguments(parser: LocustArgumentParser) -> None:
         help="prompt lengths of the long_context case")  # fmt: skip
     add("--context-max-tokens", default=128, type=counting, metavar="N",
         help="token budget of a long_context request")  # fmt: skip
+
+
+if __name__ == "__main__":  # Locust prints its --help before it reads a locustfile
+    described = argparse.ArgumentParser(prog="locust -f locustfiles/acceptance.py", add_help=False)
+    add_arguments(described)
+    described.print_help()

@@ -59,6 +59,10 @@ class Stage:
         options = self._environment.parsed_options
         assert options is not None
         self.settings = Settings.of(options, self._environment.host)
+        try:
+            self.settings.out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"--out cannot be written: {error}") from None
         self._waves = acceptance(self.settings)
 
     def users(self) -> int | None:
@@ -81,7 +85,6 @@ class Stage:
         self._running, self._failed = True, False
         try:
             self.plan()
-            self.settings.out.mkdir(parents=True, exist_ok=True)
             if self._conducts:
                 self._files = ArmFiles(fresh_folder(self.settings.out, self._waves[0].name))
         except (SettingsError, OSError) as error:

@@ -1,0 +1,102 @@
+"""Servers that fail, runs that are stopped, workers that die: each named, every row kept."""
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.locustfiles.support import Run, outcomes, running, scripted_server
+
+SLOW = ("--token-ms", "40")
+QUICKLY = ("--warmups", "0", "--cases", "ladder", "--ladder", "4")
+
+
+def test_a_failed_response_is_a_failure_with_its_code_to_locust_too(tmp_path: Path) -> None:
+    script = ("--script", "streams-2-r1-1=no-done", "single-r1=500")
+    with (
+        scripted_server(*script) as server,
+        Run(tmp_path, server, "--warmups", "0", "--cases", "single streams") as run,
+    ):
+        assert run.end() == 1, run.output
+
+    rows = {row["request"]: row for row in run.rows}
+    assert outcomes(list(rows.values())) == {("failed", "http.status"), ("ok", ""), ("failed", "stream.done")}
+    assert rows["single-r1-0"]["detail"].startswith("HTTP 500: ")
+    assert run.locust_total == (3, 2)
+    failures = (tmp_path / "locust_failures.csv").read_text()
+    assert "stream.done" in failures
+    assert "http.status" in failures
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_server_that_never_answers_is_a_hang(tmp_path: Path, workers: int) -> None:
+    with (
+        scripted_server("--script", "ladder-4-r1=hang") as server,
+        Run(tmp_path, server, *QUICKLY, "--repeats", "2", "--deadline", "1", workers=workers) as run,
+    ):
+        assert run.end() == 3, run.output
+
+    assert outcomes(run.rows) == {("failed", "engine.hang")}
+    assert (run.conduct["status"], len(run.rows)) == ("hang", 4)  # the second repeat is not even tried
+
+
+def test_a_server_that_is_not_there_ends_the_run_early(tmp_path: Path) -> None:
+    with Run(tmp_path, "http://127.0.0.1:9", "--cases", "single", "--repeats", "9", "--warmups", "0") as run:
+        assert run.end() == 1, run.output
+
+    assert outcomes(run.rows) == {("failed", "http.connection")}
+    assert (run.conduct["status"], len(run.rows)) == ("stopped", 3)
+
+
+@pytest.mark.parametrize(
+    ("which", "to_all", "workers"),
+    [
+        (signal.SIGINT, False, 0),
+        (signal.SIGTERM, False, 0),
+        (signal.SIGINT, True, 2),
+        (signal.SIGTERM, False, 2),
+    ],
+    ids=["Ctrl-C", "TERM", "Ctrl-C with workers", "TERM to the master of workers"],
+)
+def test_a_run_stopped_by_a_signal_keeps_what_is_in_flight(
+    tmp_path: Path, which: signal.Signals, to_all: bool, workers: int
+) -> None:
+    cases = ("--warmups", "0", "--cases", "single ladder", "--ladder", "8")
+    with scripted_server(*SLOW) as server, Run(tmp_path, server, *cases, workers=workers) as run:
+        run.until(lambda run: len(run.rows) == 1)
+        run.until(lambda _: running(server) == 8)
+        if to_all:
+            os.killpg(run.process.pid, which)
+        else:
+            run.process.send_signal(which)
+        assert run.end() == 130, run.output
+
+    assert [(row["outcome"], row["wave"]) for row in run.rows] == [
+        ("ok", "single-r1"), *[("unfinished", "ladder-8-r1")] * 8
+    ]  # fmt: skip
+    conduct = run.conduct
+    assert (conduct["status"], conduct["sent"], conduct["unfinished"], conduct["lost"]) == (
+        "stopped",
+        9,
+        8,
+        0,
+    )
+
+
+def test_a_worker_killed_in_a_wave_is_counted_and_the_others_go_on(tmp_path: Path) -> None:
+    arguments = ("--warmups", "0", "--cases", "ladder", "--ladder", "2 8", "--repeats", "2")
+    with scripted_server(*SLOW) as server, Run(tmp_path, server, *arguments, workers=2) as run:
+        run.until(lambda run: len(run.rows) >= 2)
+        run.until(lambda _: running(server) == 8)
+        victim = psutil.Process(run.process.pid).children()[0]
+        victim.kill()
+        assert run.end() == 1, run.output
+
+    lost = [row for row in run.rows if row["outcome"] == "unfinished"]
+    assert {row["detail"] for row in lost} == {"its worker died"}
+    assert {row["wave"] for row in lost} == {"ladder-8-r1"}
+    assert len(run.rows) == run.conduct["planned"] == 20
+    assert run.conduct["lost"] == len(lost) == 4
+    assert outcomes([row for row in run.rows if row["repeat"] == "2"]) == {("ok", "")}
