@@ -1,4 +1,4 @@
-"""The matrix fault x detected as x false alarms: each fault of the simulated engine put into an arm of its own.
+"""The matrix fault x detected x false alarms: every fault of the simulated engine, each in an arm of its own.
 
     python benchmarks/faults.py [--only NAME ...] [--markdown docs/faults-matrix.md] [--jobs 2]
 
@@ -123,7 +123,8 @@ def main() -> int:
                 missed += 1
             detected = found.get(trial.expected, "MISSED") if trial.expected else "-"
             also = ", ".join(f"{code} ({status})" for code, status in sorted(others.items())) or "-"
-            line = f"| {trial.kind} {trial.name} | {trial.mode} | {trial.expected or '-'} | {detected} | {also} |"
+            what = f"{trial.kind} {trial.name} | {trial.mode} | {trial.expected or '-'}"
+            line = f"| {what} | {detected} | {also} |"
             lines.append(line)
             print(line, flush=True)
     print(f"{len(wanted)} runs: {missed} faults missed, {blamed} clean engines blamed")

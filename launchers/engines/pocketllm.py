@@ -97,7 +97,8 @@ class PocketLlm(base.Engine):
     def _rank(self, rank: int, ranks: int, mode: str, port: int) -> base.ProcessSpec:
         own = self.own
         binary = find_binary(own.binary)
-        assert binary is not None and self._rendezvous is not None
+        assert binary is not None
+        assert self._rendezvous is not None
         width = self.width(mode)
         budget = 0 if mode == "serial" or own.prefill_token_budget is None else own.prefill_token_budget
         argv = [binary, "--serve", "--ckpt", str(own.checkpoint), "--tp-world", str(ranks)]
