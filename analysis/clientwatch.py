@@ -7,10 +7,11 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.rundata import Arm
+from analysis.streams import stream_metrics
 
 CPU_LIMIT_PERCENT = 90.0
-LAG_SHARE_OF_LATENCY = 0.05
-COALESCED_SHARE = 0.05
+LAG_SHARE = 0.05
+LUMPED_SHARE = 0.05
 USEFUL_CPU_PERCENT = 60.0
 """Beyond this share of a core the generator's own queueing starts to show in the numbers."""
 
@@ -59,27 +60,29 @@ def touched(arm: Arm) -> pd.Series[str]:
     """For each request the verdict code that makes its times invalid, or "" where none does.
 
     Stamps taken by the kernel do not move when the process is late, so lag counts against rows of the user
-    clock only; kernel rows are touched where late reading lumped several events into one stamp.
+    clock only: where it exceeds 5 % of the time to first token (streams) or of the latency.
     """
     exposed = exposure(arm)
     rows = arm.requests
-    latency_ms = rows["latency_ms"].to_numpy() / arm.time_scale
-    late = exposed["lag_ms"].to_numpy() > LAG_SHARE_OF_LATENCY * latency_ms
+    shortest_ms = rows["ttft_ms"].fillna(rows["latency_ms"]).to_numpy() / arm.time_scale
+    late = exposed["lag_ms"].to_numpy() > LAG_SHARE * shortest_ms
     by_lag = late & (rows["clock"] != "kernel").to_numpy()
-    by_lump = lumped(arm, exposed["lag_ms"])
     by_cpu = (exposed["cpu_percent"] > CPU_LIMIT_PERCENT).to_numpy()
-    codes = np.select([by_cpu, by_lag | by_lump], ["client.cpu", "client.lag"], default="")
+    codes = np.select([by_cpu, by_lag], ["client.cpu", "client.lag"], default="")
     return pd.Series(codes, index=rows.index, dtype="str")
 
 
-def lumped(arm: Arm, lag_ms: pd.Series[float]) -> NDArray[np.bool_]:
-    """Streams of which more than 5 % of text events share a read while our lag exceeded their usual gap."""
-    from analysis.streams import stream_metrics
+def lumped(arm: Arm) -> pd.Series[bool]:
+    """For each request whether its gaps between tokens are invalid because we read several in one lump.
 
+    That is, more than 5 % of its text events share a read while our lag exceeded their usual gap. First and
+    last token are hardly touched by that, the gaps are.
+    """
     metrics = stream_metrics(arm).reindex(arm.requests["request"])
     share = metrics["lumped_share"].fillna(0.0).to_numpy()
     gap_ms = metrics["gap_ms"].fillna(np.inf).to_numpy() / arm.time_scale
-    return np.asarray((share > COALESCED_SHARE) & (lag_ms.to_numpy() > gap_ms), dtype=bool)
+    lag_ms = exposure(arm)["lag_ms"].to_numpy()
+    return pd.Series((share > LUMPED_SHARE) & (lag_ms > gap_ms), index=arm.requests.index)
 
 
 def processes_needed(arm: Arm) -> int:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from analysis.measured import Measured
 from analysis.rundata import Run
+from analysis.tabulation import Table
 
 
 def notes(measured: Measured) -> list[str]:
     """What a reader has to know before any figure. `measured` after all tables were built from it."""
-    return [*simulated(measured.run), *unfinished(measured.run), *_forced(measured)]
+    return [*simulated(measured.run), *unfinished(measured.run), *forced(measured)]
+
+
+def above(measured: Measured, table: Table) -> list[str]:
+    """What has to be said again right above one table."""
+    return [*(simulated(measured.run) if table.engine_time else []), *forced(measured)]
 
 
 def simulated(run: Run) -> list[str]:
@@ -36,5 +42,5 @@ def unfinished(run: Run) -> list[str]:
     return lines
 
 
-def _forced(measured: Measured) -> list[str]:
+def forced(measured: Measured) -> list[str]:
     return [f"Compared although {reason} (--force)." for reason in measured.forced]

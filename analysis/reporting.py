@@ -11,12 +11,14 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from analysis import markdown, terminal
+from analysis import markdown, terminal, webpage
 from analysis.figures import tidy
 from analysis.judging import verdicts_of
 from analysis.measured import Measured
 from analysis.notes import notes
 from analysis.rundata import Run, load_many
+from analysis.statements import statements
+from analysis.statuses import status_of
 from analysis.tabulation import build
 
 
@@ -38,7 +40,6 @@ def report(
     measured = Measured(run, force)
     built = build(measured)
     verdicts = verdicts_of(run, measured)
-    above = notes(measured)
     (target / "tables").mkdir(parents=True, exist_ok=True)
     frames = {table.name: table.frame() for table in built} | {"results": tidy(measured)}
     paths = []
@@ -46,7 +47,10 @@ def report(
         paths.append(target / "tables" / f"{name}.csv")
         frame.to_csv(paths[-1], index=False)
     paths.append(target / "report.md")
-    paths[-1].write_text(markdown.report_markdown(run, built, above, verdicts), encoding="utf-8")
+    text = markdown.report_markdown(measured, built, verdicts, statements(measured))
+    paths[-1].write_text(text, encoding="utf-8")
+    paths.append(target / "report.html")
+    paths[-1].write_text(webpage.page(measured, built, verdicts), encoding="utf-8")
     return paths
 
 
@@ -55,24 +59,26 @@ def print_report(run: Run, console: Console, force: bool = False) -> None:
     measured = Measured(run, force)
     built = build(measured)
     verdicts = verdicts_of(run, measured)
-    terminal.print_tables(console, built, notes(measured))
-    terminal.print_verdicts(console, verdicts)
+    terminal.print_tables(console, measured, built)
+    terminal.print_verdicts(console, verdicts, {arm.name: arm.record for arm in run.arms})
 
 
 def summary(run: Run, force: bool = False) -> dict[str, Any]:
     """What `--json` prints: status, verdicts, and every figure, as plain JSON values."""
     measured = Measured(run, force)
     verdicts = verdicts_of(run, measured)
-    failed = any(v["status"] == "fail" for found in verdicts.values() for v in found)
+    records = {arm.name: arm.record for arm in run.arms}
+    statuses = {name: status_of(found, records.get(name)) for name, found in verdicts.items()}
     figures = json.loads(tidy(measured).to_json(orient="records"))
     return {
         "run": run.name,
-        "status": "fail" if failed else "pass",
+        "status": "pass" if set(statuses.values()) == {"pass"} else "fail",
         "arms": {
-            arm.name: {"engine": arm.engine, "mode": arm.mode, "status": arm.record.get("status")}
+            arm.name: {"engine": arm.engine, "mode": arm.mode, "status": statuses[arm.name]}
             for arm in run.arms
         },
         "notes": notes(measured),
+        "statements": statements(measured),
         "verdicts": verdicts,
         "results": [{k: _plain(v) for k, v in figure.items()} for figure in figures],
     }

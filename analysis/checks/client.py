@@ -5,10 +5,10 @@ from __future__ import annotations
 import pandas as pd
 
 from analysis.clientwatch import (
-    COALESCED_SHARE,
     CPU_LIMIT_PERCENT,
-    LAG_SHARE_OF_LATENCY,
+    LAG_SHARE,
     exposure,
+    lumped,
     processes_needed,
     touched,
 )
@@ -20,34 +20,46 @@ RATE_SHARE = 0.98
 
 
 def verdicts(arm: Arm) -> list[Verdict]:
-    return [*_busy(arm), _rate(arm), _rows(arm)]
+    return [_lag(arm), _cpu(arm), _rate(arm), _rows(arm)]
 
 
-def _busy(arm: Arm) -> list[Verdict]:
-    limits = {
-        "client.lag": f"event loop late by at most {LAG_SHARE_OF_LATENCY:.0%} of a latency (user clock); "
-        f"at most {COALESCED_SHARE:.0%} of a stream's events read in lumps (kernel clock)",
-        "client.cpu": f"at most {CPU_LIMIT_PERCENT:g} % of a core",
-    }
+def _lag(arm: Arm) -> Verdict:
+    limit = f"late by at most {LAG_SHARE:.0%} of a measured time, where our own clock took it"
     if arm.client.empty:
-        return [verdict(code, "skip", "not sampled", limit) for code, limit in limits.items()]
-    counted_rows = arm.requests["repeat"] > 0
-    exposed, codes = exposure(arm)[counted_rows], touched(arm)[counted_rows]
-    worst = {
-        "client.lag": f"{exposed['lag_ms'].max():.1f} ms at worst" if len(exposed) else "no request",
-        "client.cpu": f"{exposed['cpu_percent'].max():.0f} % at worst" if len(exposed) else "no request",
-    }
-    found = []
-    for code, limit in limits.items():
-        hit = int((codes == code).sum())
-        detail = ""
-        if hit:
-            waves = sorted(set(arm.requests.loc[codes.index[codes == code], "wave"]))
-            shown = ", ".join(waves[:3]) + " and more" * (len(waves) > 3)
-            detail = f"{hit} requests of {shown} are marked invalid; "
-            detail += f"use {max(processes_needed(arm), 2)} load processes (--processes) or fewer users"
-        found.append(verdict(code, "fail" if hit else "pass", worst[code], limit, detail))
-    return found
+        return verdict("client.lag", "skip", "not sampled", limit)
+    rows = arm.recorded
+    worst = f"{exposure(arm).loc[rows.index, 'lag_ms'].max():.1f} ms at worst" if len(rows) else "no request"
+    hit = touched(arm).loc[rows.index] == "client.lag"
+    if hit.any():
+        return verdict("client.lag", "fail", worst, limit, _advice(arm, rows[hit], "marked invalid"))
+    lumps = lumped(arm).loc[rows.index]
+    if lumps.any():
+        detail = _advice(arm, rows[lumps], "read in lumps: their gaps between tokens are marked invalid")
+        return verdict("client.lag", "warn", worst, limit, detail)
+    return verdict(
+        "client.lag", "pass", worst, limit, f"clock: {', '.join(sorted(set(rows['clock']) - {''}))}"
+    )
+
+
+def _cpu(arm: Arm) -> Verdict:
+    limit = f"at most {CPU_LIMIT_PERCENT:g} % of a core while a request is in flight"
+    if arm.client.empty:
+        return verdict("client.cpu", "skip", "not sampled", limit)
+    rows = arm.recorded
+    worst = f"{exposure(arm).loc[rows.index, 'cpu_percent'].max():.0f} %" if len(rows) else "no request"
+    hit = touched(arm).loc[rows.index] == "client.cpu"
+    if hit.any():
+        return verdict("client.cpu", "fail", worst, limit, _advice(arm, rows[hit], "marked invalid"))
+    return verdict("client.cpu", "pass", worst, limit)
+
+
+def _advice(arm: Arm, hit: pd.DataFrame, fate: str) -> str:
+    names = sorted(set(hit["wave"]))
+    shown = ", ".join(names[:3]) + " and more" * (len(names) > 3)
+    processes = max(processes_needed(arm), 2)
+    return (
+        f"{len(hit)} requests of {shown} {fate}; use {processes} load processes (--processes) or fewer users"
+    )
 
 
 def _rate(arm: Arm) -> Verdict:

@@ -69,10 +69,10 @@ def fairness(measured: Measured) -> Table:
     return table
 
 
-def _tokens(values: pd.Series[int]) -> str:
+def _tokens(values: pd.Series[int]) -> int | str:
     """One figure where all repeats agree, the range where they do not."""
     known = values.dropna()
     if known.empty:
         return "not known"
     low, high = int(known.min()), int(known.max())
-    return f"{low}" if low == high else f"{low}–{high}"
+    return low if low == high else f"{low}–{high}"

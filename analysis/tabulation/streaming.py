@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 
 from analysis import estimate
+from analysis.clientwatch import lumped
 from analysis.estimate import UNKNOWN, Estimate
 from analysis.measured import Measured, problems
 from analysis.rundata import Arm
@@ -65,13 +66,22 @@ def stream_times(measured: Measured) -> Table:
             waves = measured.of(arm, str(case), count)
             first = rows.groupby("repeat")["first_event_ms"].median()
             gaps = inter_token_ms(arm, pd.Index(rows["request"]))
+            lumps = lumped(arm).loc[rows.index]
+            mark = f"client.lag: {lumps.sum()} of {len(rows)} streams read in lumps" if lumps.any() else ""
             table.rows.append(
                 [arm.title, str(case), count, estimate.median(first, problems(waves)),
                  _over_repeats(waves, "ttft_ms"), _over_repeats(waves, "tpot_ms"),
-                 *(float(gaps.quantile(share)) if len(gaps) else None for share in (0.5, 0.99)),
+                 *(_percentile(gaps, share, mark) for share in (0.5, 0.99)),
                  _per_event(arm, rows), _joined(rows["token_source"]), _joined(rows["clock"])]
             )  # fmt: skip
     return table
+
+
+def _percentile(gaps: pd.Series[float], share: float, mark: str) -> Cell:
+    if gaps.empty:
+        return None
+    value = float(gaps.quantile(share))
+    return Estimate(value, mark=mark) if mark else value
 
 
 def _over_repeats(waves: pd.DataFrame, column: str) -> Estimate:
@@ -98,8 +108,9 @@ def reclaim(measured: Measured) -> Table:
         "Time to reclaim a slot after a disconnect",
         "Seconds of the engine's clock from the client's leaving until the server no longer counts the "
         "request as running (or, where it does not tell, until a probe request is served as before).",
-        [Column("mode", "Mode"), Column("variant", "Client left"), Column("reclaim_s", "Reclaimed after (s)"),
-         Column("how", "Measured by"), Column("never", "Not within the wait")],
+        [Column("mode", "Mode"), Column("variant", "Client left"),
+         Column("reclaim_s", "Reclaimed after, median (s)"), Column("worst_s", "Worst (s)"),
+         Column("never", "Not within the wait", 0), Column("how", "Measured by")],
     )  # fmt: skip
     for arm in measured.run.arms:
         found = pd.DataFrame(
@@ -107,6 +118,6 @@ def reclaim(measured: Measured) -> Table:
         )
         for variant, rows in found.groupby("variant", sort=False):
             seconds = rows["reclaim_s"].astype("float64") * arm.time_scale
-            cells: list[Cell] = [estimate.median(seconds), _joined(rows["how"].astype(str))]
-            table.rows.append([arm.title, str(variant), *cells, int(seconds.isna().sum())])
+            middles: list[Cell] = [float(seconds.median()), float(seconds.max()), int(seconds.isna().sum())]
+            table.rows.append([arm.title, str(variant), *middles, _joined(rows["how"].astype(str))])
     return table

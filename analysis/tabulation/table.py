@@ -24,13 +24,14 @@ class Column:
 
 @dataclass(slots=True)
 class Table:
-    """`note` says what it shows and in which units."""
+    """`note` says what it shows and in which units; `engine_time` whether the engine's clock decides it."""
 
     name: str
     title: str
     note: str
     columns: list[Column]
     rows: list[list[Cell]] = field(default_factory=list)
+    engine_time: bool = True
 
     def frame(self) -> pd.DataFrame:
         """Numbers for further work: an estimate gives key, key_low, key_high, key_repeats and key_mark."""
@@ -47,6 +48,12 @@ class Table:
             else:
                 columns[column.key] = list(cells)
         return pd.DataFrame(columns)
+
+    def numeric(self) -> list[bool]:
+        """For each column whether it holds figures, which belong to the right."""
+        return [
+            not any(isinstance(row[place], str) for row in self.rows) for place in range(len(self.columns))
+        ]
 
     def text(self) -> tuple[list[list[str]], list[str]]:
         """The cells as text, and the footnotes that their marks refer to."""

@@ -41,6 +41,7 @@ def start_spread(measured: Measured) -> Table:
         "Part of the wall time; it has to be small against it.",
         [Column("mode", "Mode"), Column("count", "Concurrent requests", 0), Column("waves", "Waves", 0),
          Column("median_ms", "Median (ms)"), Column("max_ms", "Largest (ms)")],
+        engine_time=False,
     )  # fmt: skip
     ladder = measured.waves[(measured.waves["case"] == "ladder") & (measured.waves["repeat"] > 0)]
     for arm in measured.run.arms:
@@ -64,6 +65,7 @@ def measurement_error(measured: Measured) -> Table:
         [Column("arm", "Arm"), Column("clock", "Clock"), Column("metric", "Metric"),
          Column("values", "Values", 0),
          Column("median_ms", "Median (ms)"), Column("p99_ms", "p99 (ms)"), Column("max_ms", "Largest (ms)")],
+        engine_time=False,
     )  # fmt: skip
     for arm in measured.run.arms:
         if arm.truth.empty:
@@ -86,6 +88,7 @@ def memory(measured: Measured) -> Table:
         "samples).",
         [Column("mode", "Mode"), Column("device", "Device"), Column("peak_mib", "Peak memory (MiB)", 0),
          Column("mean_use_percent", "Mean use (%)", 1)],
+        engine_time=False,
     )  # fmt: skip
     for arm in measured.run.arms:
         samples = arm.telemetry
@@ -116,6 +119,7 @@ def counts(measured: Measured) -> Table:
          Column("disconnected", "disconnected", 0), Column("unfinished", "in flight", 0),
          Column("locust_requests", "Locust's count", 0), Column("locust_failures", "Locust's failures", 0),
          Column("agree", "Agree")],
+        engine_time=False,
     )  # fmt: skip
     for arm in measured.run.arms:
         table.rows.append(_counts(arm))
@@ -131,4 +135,9 @@ def _counts(arm: Arm) -> list[Cell]:
     locust = counted(arm.path)
     if locust is None:
         return [*cells, None, None, "no files of Locust"]
-    return [*cells, *locust, "yes" if locust == (ok + failed + left, failed) else "NO"]
+    early = arm.conduct.get("status") != "complete"
+    return [
+        *cells,
+        *locust,
+        "yes" if locust == (ok + failed + left, failed) else "no: ended early" if early else "NO",
+    ]
