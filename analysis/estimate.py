@@ -171,7 +171,7 @@ def _t_difference(
     if np.ptp(above) == 0 and np.ptp(below) == 0:
         middle = float(above[0] / below[0])
         return middle, middle
-    found = stats.ttest_ind(np.log(above), np.log(below), equal_var=False).confidence_interval(confidence)
+    found = stats.ttest_ind(np.log(above), np.log(below), equal_var=True).confidence_interval(confidence)
     return math.exp(found.low), math.exp(found.high)
 
 

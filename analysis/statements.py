@@ -60,7 +60,7 @@ def _pair(measured: Measured, one: Arm, two: Arm) -> str:
         said = finding(ratio)
         if said != "not measured":
             detail = ratio.mark if said in ("refused", "invalid") else shown(ratio)
-            by_finding.setdefault(said, []).append(f"n = {count}: {detail}")
+            by_finding.setdefault(said, []).append(f"{detail} at n = {count}")
     parts = [_phrase(said, details, two.subject) for said, details in by_finding.items()]
     return (
         f"{one.subject} against {two.subject} ({one.mode} mode, wall time): {'; '.join(parts)}."
@@ -70,11 +70,11 @@ def _pair(measured: Measured, one: Arm, two: Arm) -> str:
 
 
 def _phrase(said: str, details: list[str], other: str) -> str:
-    listed = "; ".join(details)
+    listed = ", ".join(details)
     if said in ("faster", "slower"):
-        return f"{said} than {other} ({listed})"
+        return f"{said} than {other}: {listed}"
     if said in ("refused", "invalid"):
-        return f"{'no comparison' if said == 'refused' else 'not valid'} ({details[0]})"
+        return f"{'no comparison' if said == 'refused' else 'not valid'}: {details[0]}"
     if said.startswith("one run"):
-        return f"one run per level, so no claim ({listed})"
-    return f"{said} ({listed})"
+        return f"one run per level, so no claim: {listed}"
+    return f"{said}: {listed}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.estimate import Estimate
 from analysis.measured import Measured
-from analysis.pictures.svg import DASHES, SERIES, Board, Picture, Scale, axes, end_labels
+from analysis.pictures.svg import DASHES, SERIES, Board, Picture, Scale, axes, end_labels, figure
 from analysis.rundata import Arm
 
 WIDTH, HEIGHT = 720.0, 360.0
@@ -89,9 +89,9 @@ def ratio(measured: Measured) -> Picture | None:
     board = Board(WIDTH, height)
     x = Scale(min(*lows, 0.95, 1) * 0.97, max(*highs, 1.05, 1) * 1.03, 210, WIDTH - 110, log=True)
     bottom = height - BOTTOM
-    for at in [tick / 20 for tick in range(2, 80) if x.low <= tick / 20 <= x.high][:: _thin(x)]:
+    for at in x.ticks():
         board.line(x(at), TOP - 8, x(at), bottom, "line", stroke_width=1)
-        board.text(x(at), bottom + 18, f"{at:g}", "middle")
+        board.text(x(at), bottom + 18, figure(at), "middle")
     board.line(x(1), TOP - 14, x(1), bottom, "ink", stroke_width=1.5)
     board.text(x(1) - 8, TOP - 16, "◂ first is faster", "end")
     board.text(x(1) + 8, TOP - 16, "first is slower ▸")
@@ -108,11 +108,6 @@ def ratio(measured: Measured) -> Picture | None:
         "difference."
     )
     return Picture("ratio", "Head-to-head ratio", note, board.svg("Head-to-head ratio"))
-
-
-def _thin(x: Scale) -> int:
-    """Every how many-th of the ticks at 0.05 to label."""
-    return max(1, round((x.high - x.low) / 0.05 / 9))
 
 
 def ecdf(measured: Measured) -> Picture | None:

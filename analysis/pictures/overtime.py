@@ -31,26 +31,16 @@ def over_time(measured: Measured) -> Picture | None:
     title = "Throughput, running and waiting requests over time"
     note = (
         "One panel an arm, from its first request; REAL seconds. Bars (left scale): output tokens per real "
-        "second, counted when a request ends. Line (right scale): requests the server reports running, or "
-        "that we had in flight where it does not tell; dotted: waiting."
+        "second, a request's tokens spread evenly from its first one to its end. Line (right scale): requests "
+        "the server reports running, or that we had in flight where it does not tell; dotted: waiting."
     )
     return Picture("over_time", title, note, board.svg(title))
 
 
 def _panel(board: Board, arm: Arm, top: float, shade: str) -> None:
     start = int(arm.requests["sent_ns"].min())
-    rows = arm.requests.dropna(subset=["sent_ns", "latency_ms"])
-    since = (rows["sent_ns"] - start).astype("float64") / 1e9
-    ended = (since + rows["latency_ms"] / 1000 / arm.time_scale).to_numpy()
-    span = max(float(ended.max()) if len(ended) else 1.0, 1e-3)
-    x = Scale(0, span, LEFT, WIDTH - RIGHT)
-    tokens, edges = np.histogram(
-        ended,
-        bins=BINS,
-        range=(0, span),
-        weights=rows["completion_tokens"].fillna(0).to_numpy(dtype="float64"),
-    )
-    rate = tokens / (span / BINS)
+    edges, rate = token_rate(arm, start)
+    x = Scale(0, float(edges[-1]), LEFT, WIDTH - RIGHT)
     y = Scale(0, max(float(rate.max()), 1.0), top + PANEL, top)
     board.text(LEFT, top - 10, arm.title, fill=shade, font_weight="600")
     board.line(LEFT, y.start, x.end, y.start, "soft", stroke_width=1)
@@ -64,6 +54,25 @@ def _panel(board: Board, arm: Arm, top: float, shade: str) -> None:
     for at in x.ticks(8):
         board.text(x(at), y.start + 15, figure(at), "middle", font_size=10)
     _lines(board, arm, start, x, top)
+
+
+def token_rate(arm: Arm, start: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Edges (real seconds from `start`) and output tokens per real second between them.
+
+    A request's tokens are spread evenly from its first token to its end; a reply that is not streamed counts
+    as begun when the fastest of its wave could have been, had it been sent then.
+    """
+    rows = arm.requests.dropna(subset=["sent_ns", "latency_ms"])
+    sent = (rows["sent_ns"] - start).astype("float64").to_numpy() / 1e9
+    ended = sent + rows["latency_ms"].to_numpy() / 1000 / arm.time_scale
+    least_ms = rows.groupby("wave")["latency_ms"].transform("min")
+    waited_ms = rows["ttft_ms"].fillna(rows["latency_ms"] - least_ms)
+    begun = sent + waited_ms.to_numpy() / 1000 / arm.time_scale
+    tokens = rows["completion_tokens"].fillna(0).to_numpy(dtype="float64")
+    edges = np.linspace(0, max(float(ended.max(initial=0)), 1e-3), BINS + 1)
+    took = np.maximum(ended - begun, 1e-6)
+    by_then = np.array([(tokens * np.clip((edge - begun) / took, 0, 1)).sum() for edge in edges])
+    return edges, np.diff(by_then) / (edges[1] - edges[0])
 
 
 def _lines(board: Board, arm: Arm, start: int, x: Scale, top: float) -> None:
