@@ -1,4 +1,4 @@
-"""Runs the scheduler in its own time, with nothing to wait for: (arrival, prompt tokens, budget) in, ends out."""
+"""Runs the scheduler in its own time: (arrival, prompt tokens, budget) in, times of tokens out."""
 
 from launchers.simulator.profile import Profile
 from launchers.simulator.scheduler import Request, Scheduler
@@ -31,6 +31,6 @@ def play(profile: Profile, arrivals: list[Arrival]) -> list[tuple[float, float]]
 
 
 def together(profile: Profile, count: int, tokens: int, budget: int) -> tuple[float, float]:
-    """(wall, mean latency) in seconds of requests that arrive as a client sends them: one just before the rest."""
+    """(wall, mean latency) in s of requests that arrive as a client sends them: one just before the rest."""
     ends = [last for _, last in play(profile, [(i * 1e-4, tokens, budget) for i in range(count)])]
     return max(end + i * 1e-4 for i, end in enumerate(ends)), sum(ends) / count
