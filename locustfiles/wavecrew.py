@@ -4,7 +4,10 @@ The conductor says which calls to prepare; idle users build the bytes and open c
 ready, the conductor says when, and one tight loop sends them.
 """
 
+import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -18,6 +21,8 @@ from locustfiles.settings import Settings
 from locustfiles.transport import fire
 from locustfiles.waves import Wave
 
+# From when on a wave may not be late for want of a processor, and from when on we do not even sleep.
+BE_THERE_NS = 30_000_000
 SPIN_NS = 2_000_000
 
 
@@ -92,10 +97,13 @@ class WaveCrew(Crew):
             due_ns = at_ns + round(offset_s * 1e9)
             for job in together:
                 job.row.scheduled_ns = due_ns
-            _sleep_until(due_ns)
-            if self.closed:
-                return
-            fire([job.exchange for job in together if job.exchange is not None])
+            gevent.sleep(max(due_ns - BE_THERE_NS - time.time_ns(), 0) / 1e9)
+            exchanges = [job.exchange for job in together if job.exchange is not None]
+            with _undisturbed():
+                _sleep_until(due_ns)
+                if self.closed:
+                    return
+                fire(exchanges)
             self.started += len(together)
             for job in together:
                 job.fired.set()
@@ -119,6 +127,24 @@ class WaveCrew(Crew):
         if self._idle_changed:
             self._idle_changed = False
             self.tell(IDLE, {name: len(seats) for name, seats in self._idle.items()})
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Real-time priority for the moment it takes, where the system allows it.
+
+    The first request wakes the server, which on a busy machine would take our processor from us before the
+    others are sent: 22 ms at worst with three busy processes on two processors, 0.1 ms with this.
+    """
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except (OSError, AttributeError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
 
 
 def _sleep_until(due_ns: int) -> None:
