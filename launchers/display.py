@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -69,7 +70,9 @@ class Display:
 
     def outcome(self, name: str, status: str, line: str = "") -> None:
         style = STYLES.get(status, "")
-        self.console.print(f"[{style}]{status}[/] {name}" + (f": {line}" if line else ""), soft_wrap=True)
+        self.console.print(
+            f"[{style}]{status}[/] {name}" + (f": {escape(line)}" if line else ""), soft_wrap=True
+        )
 
     def say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)

@@ -12,7 +12,7 @@ from typing import Any
 from launchers import ports, readiness
 from launchers.asking import API_KEY_VARIABLE
 from launchers.engines.base import Engine
-from launchers.errors import EngineDied, EngineStartError, HeadToHeadError
+from launchers.errors import EngineDied, EngineError, EngineStartError, HeadToHeadError
 from launchers.interruption import Interruption
 from launchers.process import Supervised, stop_all
 
@@ -27,6 +27,7 @@ class RunningEngine:
         self.engine = engine
         self.base_url = base_url
         self.processes = processes
+        self.visible_devices: list[str | None] = []  # CUDA_VISIBLE_DEVICES of each process
         self.time_to_ready_s = 0.0
         self.effective: dict[str, Any] = {}
 
@@ -82,17 +83,19 @@ def running(
         yield up
     finally:
         stop_all(up.processes)
-        engine.cleanup(folder)
+        with contextlib.suppress(OSError):
+            engine.cleanup(folder)
 
 
 def start_processes(up: RunningEngine, mode: str, port: int, folder: Path) -> None:
     inherited = {key: value for key, value in os.environ.items() if key != API_KEY_VARIABLE}
-    for spec in up.engine.processes(mode, port, folder):
-        env = {**inherited, "PYTHONUNBUFFERED": "1", **spec.env}
-        try:
-            process = Supervised(
-                spec.name, spec.argv, folder / "logs" / spec.log_name, env=env, grace_s=GRACE_SECONDS
-            )
-        except HeadToHeadError as error:
-            raise EngineStartError(f"{up.name}: {error}") from error
-        up.processes.append(process)
+    try:
+        for spec in up.engine.processes(mode, port, folder):
+            env = {**inherited, "PYTHONUNBUFFERED": "1", **spec.env}
+            log = folder / "logs" / spec.log_name
+            up.processes.append(Supervised(spec.name, spec.argv, log, env=env, grace_s=GRACE_SECONDS))
+            up.visible_devices.append(env.get("CUDA_VISIBLE_DEVICES"))
+    except EngineError:
+        raise
+    except (HeadToHeadError, OSError) as error:
+        raise EngineStartError(f"{up.name}: {error}") from error

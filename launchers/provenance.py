@@ -15,10 +15,11 @@ class Provenance:
 
     def __init__(self, arm: ResolvedArm) -> None:
         self.arm = arm
-        self.devices = Devices()
+        self.devices = Devices([])
         self.starts: list[dict[str, Any]] = []
 
     def add_start(self, up: RunningEngine) -> None:
+        self.devices = Devices(up.visible_devices)
         self.starts.append(
             {
                 "command": without_secrets(up.command),

@@ -121,18 +121,20 @@ class Tree:
 
 
 class Devices:
-    """The NVIDIA GPUs of this machine; none where there is no driver.
+    """The NVIDIA GPUs that an engine's processes may use; none where there is no driver.
 
-    `only`: the indices that the engine was given, None for all.
+    `visible`: the CUDA_VISIBLE_DEVICES of each process, None for all devices.
     """
 
-    def __init__(self, only: set[int] | None = None) -> None:
+    def __init__(self, visible: list[str | None]) -> None:
         self.handles = {}
         with contextlib.suppress(pynvml.NVMLError):
             pynvml.nvmlInit()
             for index in range(pynvml.nvmlDeviceGetCount()):
-                if only is None or index in only:
-                    self.handles[index] = pynvml.nvmlDeviceGetHandleByIndex(index)
+                handle = pynvml.nvmlDeviceGetHandleByIndex(index)
+                names = {str(index), text(pynvml.nvmlDeviceGetUUID(handle))}
+                if any(one is None or names & set(one.split(",")) for one in visible):
+                    self.handles[index] = handle
 
     def described(self) -> list[dict[str, object]]:
         """Index, name and total memory (MiB) of each, for the record."""

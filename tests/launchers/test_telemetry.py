@@ -31,7 +31,7 @@ def test_samples_of_a_server_and_of_both_process_trees(tmp_path: Path) -> None:
     client = Supervised("locust", ["sleep", "600"], tmp_path / "c", grace_s=1)
     try:
         assert becomes(lambda: ports.strangers(port, {engine.pid})[0])
-        telemetry = Telemetry(path, f"http://127.0.0.1:{port}", "/metrics", [engine], client, Devices())
+        telemetry = Telemetry(path, f"http://127.0.0.1:{port}", "/metrics", [engine], client, Devices([None]))
         telemetry.start()
         assert becomes(lambda: len(rows(path, "client", "rss_mib")) >= 2)  # on disk while it runs
         telemetry.stop()
@@ -55,7 +55,7 @@ def test_a_metrics_page_that_cannot_be_read_is_said_and_not_fatal(tmp_path: Path
     path = tmp_path / "telemetry.csv"
     client = Supervised("locust", ["sleep", "600"], tmp_path / "c", grace_s=1)
     url = f"http://127.0.0.1:{ports.free_port()}"
-    telemetry = Telemetry(path, url, "/metrics", [], client, Devices())
+    telemetry = Telemetry(path, url, "/metrics", [], client, Devices([None]))
     telemetry.start()
     assert becomes(lambda: len(rows(path, "client", "cpu_percent")) >= 1)
     telemetry.stop()
@@ -69,7 +69,7 @@ def test_a_full_disk_ends_the_telemetry_and_nothing_else(tmp_path: Path) -> None
     path = tmp_path / "telemetry.csv"
     path.symlink_to("/dev/full")
     client = Supervised("locust", ["sleep", "600"], tmp_path / "c", grace_s=1)
-    telemetry = Telemetry(path, "http://127.0.0.1:1", None, [], client, Devices())
+    telemetry = Telemetry(path, "http://127.0.0.1:1", None, [], client, Devices([None]))
     telemetry.start()
     assert becomes(lambda: telemetry.failed)
     telemetry.stop()
