@@ -103,7 +103,7 @@ class Stage:
             self.conductor = WaveConductor(self._environment, self.settings, self._files, self._waves)
         if self._has_users:
             self.crew = WaveCrew(self._runner, self.settings, worker, bool(worker), self._waves)
-        # Reading late is measuring late: where the system allows it, go before the engine for the moments that
+        # Reading late is measuring late: where the system allows, go before the engine for the moments that
         # reading takes.
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, PRIORITY)
