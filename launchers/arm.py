@@ -169,17 +169,16 @@ class ArmRun:
     def watch(self, locust: Supervised, up: RunningEngine) -> None:
         """Until Locust ends. Raises EngineDied, LoadError when Locust shows no life, Interrupted."""
         patience = self.arm.workload.deadline_s + SILENCE_SECONDS
-        alive = self.folder / "client.csv"
-        began = time.time()
+        began, shown = time.time(), 0.0
         while locust.running:
             self.interruption.sleep(WATCH_SECONDS)
             if died := up.exited():
                 raise died
-            told = locust_process.conduct(self.folder)
-            if told:
+            if (changed := modified(self.folder / "conduct.json")) != shown:
+                shown = changed
+                told = locust_process.conduct(self.folder)
                 self.display.requests(self.name, int(told.get("finished", 0)), int(told.get("planned", 0)))
-            last_sign = max(began, alive.stat().st_mtime if alive.exists() else 0.0)
-            if time.time() - last_sign > patience:
+            if time.time() - max(began, modified(self.folder / "client.csv")) > patience:
                 raise LoadError(
                     f"{self.name}: Locust showed no sign of life for {patience:g} s; see {locust.log}"
                 )
@@ -219,7 +218,11 @@ class ArmRun:
         if len(self.conducts) > 1:
             records.write_json(self.folder / "conduct.json", locust_process.join_conducts(self.conducts))
         self.update(payload_sha256=records.payload_digest(self.folder / "requests.csv"))
-        judged = analysis.judge(self.folder)
+        try:
+            judged = analysis.judge(self.folder)
+        except Exception as error:  # rows that no code foresaw must not take the other arms along
+            self.update(status="error", failure_line=f"its rows could not be judged: {error!r}")
+            judged = {"cases": {}, "verdicts": []}
         verdicts = list(judged["verdicts"])
         failure = self.record["failure"]
         if failure and not any(verdict["check"] == failure for verdict in verdicts):
@@ -245,6 +248,14 @@ class ArmRun:
     def update(self, **changes: Any) -> None:
         self.record.update(changes)
         records.write_json(self.folder / "record.json", self.record)
+
+
+def modified(path: Path) -> float:
+    """Seconds since the epoch; 0 where there is no file yet."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def verdict_of(check: str, detail: str) -> dict[str, Any]:

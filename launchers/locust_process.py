@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,15 @@ def arguments(
         "context-lengths": " ".join(map(str, workload.context_lengths)),
         "context-max-tokens": workload.context_max_tokens,
     }
-    argv = [sys.executable, "-m", "locust", "-f", str(acceptance_locustfile()), "--headless"]
+    argv = [
+        sys.executable,
+        "-m",
+        "locust",
+        "-f",
+        str(acceptance_locustfile()),
+        "--headless",
+        "--only-summary",
+    ]
     for key, value in args.items():
         argv += [f"--{key}", str(value)]
     if not sends_done:
@@ -83,7 +92,9 @@ def arguments(
 
 
 def start(argv: list[str], arm_dir: Path) -> Supervised:
-    return Supervised("locust", argv, arm_dir / "logs" / "locust.log", grace_s=GRACE_SECONDS)
+    # Locust also takes its options from LOCUST_ variables; the plan alone decides here.
+    env = {key: value for key, value in os.environ.items() if not key.startswith("LOCUST_")}
+    return Supervised("locust", argv, arm_dir / "logs" / "locust.log", env=env, grace_s=GRACE_SECONDS)
 
 
 def join_conducts(blocks: list[dict[str, Any]]) -> dict[str, Any]:

@@ -83,6 +83,8 @@ class PlanRun:
             for arm in self.arms:
                 if not arm.over:
                     arm.run_block(block)
+                    if arm.over and block < blocks:
+                        self.display.say(f"{arm.name}: {arm.reason()}; its later blocks are left out")
                 if block == blocks:
                     arm.finish()
                 self.display.stage_done()
