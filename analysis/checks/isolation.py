@@ -54,8 +54,9 @@ def agreement(text: str, reference: str) -> int:
 def foreign(text: str, own: str, others: list[str]) -> str:
     """Text of another prompt's reply within `text`, "" if there is no evidence of any.
 
-    From where the reply leaves its own reference, it must say at least `EVIDENCE_CHARS` that exactly one other
-    reference says and its own does not. Batch numerics may make a reply go its own way; that is no evidence.
+    From where the reply leaves its own reference, it must say at least `EVIDENCE_CHARS` that exactly one
+    other reference says and its own does not. Batch numerics may make a reply go its own way; that is no
+    evidence.
     """
     start = agreement(text, own)
     for at in range(start, max(len(text) - EVIDENCE_CHARS, start) + 1, EVIDENCE_CHARS // 2):

@@ -105,7 +105,7 @@ def replies_are_swapped(arm: MadeArm) -> None:
 
 def a_reply_goes_over_into_another(arm: MadeArm) -> None:
     own, other = arm.texts["isolation_alone2-r1-0"], arm.texts["isolation_alone3-r1-0"]
-    arm.texts["isolation-4-r1-2"] = own[:120] + other[120:]
+    arm.texts["isolation-4-r1-2"] = own[:60] + other[60:]
 
 
 def hangs(arm: MadeArm) -> None:
