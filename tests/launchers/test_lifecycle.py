@@ -34,7 +34,7 @@ class Ranks(Engine):
         return Found(True)
 
     def processes(self, mode: str, port: int, workdir: Path) -> list[ProcessSpec]:
-        serve = [sys.executable, tiny_server.__file__]
+        serve = [sys.executable, tiny_server.__file__, "--mark", str(workdir)]
         env = {"OF_THE_TEST": str(workdir)}
         return [
             ProcessSpec("rank 0", [*serve, str(port), *self.first], env, "engine-rank0.log"),
@@ -78,7 +78,7 @@ def test_a_rank_that_is_killed_is_named_and_all_are_stopped(tmp_path: Path) -> N
     assert str(died).startswith("arm: rank 1 was killed by signal 9 under load; its log: ")
     assert died.log_tail == ["loading"]
     assert not any(process.running for process in up.processes)
-    assert processes_marked(tiny_server.__file__) == []
+    assert processes_marked(str(tmp_path)) == []
     assert (tmp_path / "cleaned").exists()
 
 
@@ -91,7 +91,7 @@ def test_a_rank_that_fails_while_loading_stops_the_others(tmp_path: Path) -> Non
         raise AssertionError("it must not get ready")
 
     assert told.value.log_tail[-1] == "fatal: out of memory"
-    assert processes_marked(tiny_server.__file__) == []
+    assert processes_marked(str(tmp_path)) == []
     assert (tmp_path / "cleaned").exists()
 
 

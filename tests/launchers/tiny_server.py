@@ -50,6 +50,7 @@ def main() -> None:
     parser.add_argument("--status", type=int, default=200)
     parser.add_argument("--die", type=float)
     parser.add_argument("--reuse", action="store_true")
+    parser.add_argument("--mark", help="means nothing; a test finds the process by it")
     options = parser.parse_args()
     if options.die is not None:
         threading.Thread(target=die, args=[options.die], daemon=True).start()
