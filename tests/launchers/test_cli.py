@@ -15,6 +15,7 @@ import pytest
 from launchers import ports
 from launchers.asking import ask
 from launchers.process import Supervised
+from tests.launchers import tiny_server
 from tests.launchers.support import becomes, processes_marked
 
 HEADTOHEAD = [sys.executable, "-m", "launchers"]
@@ -56,6 +57,20 @@ def test_nobody_at_the_url() -> None:
     assert done.returncode == 2
     assert done.stderr.startswith(f"headtohead: {url}/v1/models: no use after 0.5 s (")
     assert done.stderr.endswith("refused); start the server or mend the URL\n")
+
+
+def test_a_server_that_wants_a_key(tmp_path: Path) -> None:
+    port = ports.free_port()
+    argv = [sys.executable, tiny_server.__file__, str(port), "--status", "401"]
+    server = Supervised("server", argv, tmp_path / "server.log", grace_s=1)
+    done = headtohead("accept", f"http://127.0.0.1:{port}")
+    server.stop()
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"headtohead: http://127.0.0.1:{port} asks for a key (HTTP 401); "
+        "set HEADTOHEAD_API_KEY in the environment\n"
+    )
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,11 @@ class Bench:
         self.out = folder / "the-run"
         self.plan = folder / "plan.toml"
 
-    def start(self, plan: str, *options: str) -> subprocess.Popen[str]:
+    def start(
+        self, plan: str, *options: str, program: Sequence[str] = ("-m", "launchers")
+    ) -> subprocess.Popen[str]:
         self.plan.write_text(plan)
-        argv = [sys.executable, "-m", "launchers", "run", str(self.plan), "--out", str(self.out), *options]
+        argv = [sys.executable, *program, "run", str(self.plan), "--out", str(self.out), *options]
         return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run(self, plan: str, *options: str) -> tuple[int, str, str]:
@@ -239,14 +241,15 @@ def test_a_server_that_is_never_ready(bench: Bench) -> None:
     assert bench.passed("b")
 
 
-def test_ctrl_c_in_the_middle_of_a_wave(bench: Bench) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_ctrl_c_in_the_middle_of_a_wave(bench: Bench, number: signal.Signals) -> None:
     with bench.start(ENDLESS + arm("a") + arm("b")) as process:
         assert becomes(lambda: bench.streaming("a"), 40)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         _, stderr = process.communicate(timeout=60)
 
-    assert process.returncode == 130
-    assert f"everything is stopped; the rows are kept in {bench.out}" in stderr
+    assert process.returncode == 128 + number
+    assert f"{number.name}: everything is stopped; the rows are kept in {bench.out}" in stderr
     assert bench.processes() == []
     assert [row["outcome"] for row in bench.rows("a")] == ["unfinished"] * 4
     assert bench.record("a")["status"] == "unfinished"
@@ -278,6 +281,31 @@ def test_an_engine_killed_in_the_middle_of_its_streams(bench: Bench) -> None:
     assert {row["failure"] for row in bench.rows("a")} == {"http.connection"}
     assert "a was killed by signal 9 under load" in record["failure_line"]
     assert bench.record("b")["status"] == "unfinished"
+
+
+def test_a_guard_that_is_killed_takes_its_engine_along(bench: Bench) -> None:
+    with bench.start(ENDLESS + arm("a")) as process:
+        assert becomes(lambda: bench.streaming("a"), 40)
+        guard = bench.engine().parent()
+        assert guard
+        guard.kill()
+        process.communicate(timeout=60)
+
+    assert bench.record("a")["failure"] == "engine.died"
+    assert bench.processes() == []
+
+
+def test_locust_that_wedges_is_an_error_of_its_arm(bench: Bench) -> None:
+    impatient = "import launchers.arm as arm, launchers.cli as cli; arm.SILENCE_SECONDS = 4; cli.main()"
+    with bench.start(ENDLESS + arm("a"), "--deadline", "1", program=["-c", impatient]) as process:
+        assert becomes(lambda: bench.streaming("a"), 40)
+        locust = next(p for p in bench.processes() if p.cmdline()[1:3] == ["-m", "locust"])
+        locust.suspend()
+        _, stderr = process.communicate(timeout=90)
+
+    assert process.returncode == 1
+    assert "error a: Locust showed no sign of life for 5 s; see " in stderr
+    assert bench.record("a")["status"] == bench.run_json()["status"] == "error"
 
 
 def test_an_engine_that_hangs_is_stopped_and_the_next_arm_runs(bench: Bench) -> None:
