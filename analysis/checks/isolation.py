@@ -9,7 +9,7 @@ from analysis.rundata import Arm
 from analysis.schema import Verdict, verdict
 
 EVIDENCE_CHARS = 32
-"""So much text of one other prompt's reply, and of no other's nor the own one, is no accident. Half as much
+"""So much text of another prompt's reply, and not of the own one, is no accident. Half as much
 can be: small models repeat themselves, and a few words in a row turn up by chance."""
 ALONE = re.compile(r"isolation_alone(\d+)-r(\d+)-0")
 TOGETHER = re.compile(r"isolation(_streams)?-(\d+)-r(\d+)-(\d+)")
@@ -54,14 +54,16 @@ def agreement(text: str, reference: str) -> int:
 def foreign(text: str, own: str, others: list[str]) -> str:
     """Text of another prompt's reply within `text`, "" if there is no evidence of any.
 
-    From where the reply leaves its own reference, it must say at least `EVIDENCE_CHARS` that exactly one
-    other reference says and its own does not. Batch numerics may make a reply go its own way; that is no
+    From where the reply leaves its own reference, it must say at least `EVIDENCE_CHARS` that another
+    reference says and its own does not. Batch numerics may make a reply go its own way; that is no
     evidence.
     """
     start = agreement(text, own)
     for at in range(start, max(len(text) - EVIDENCE_CHARS, start) + 1, EVIDENCE_CHARS // 2):
         piece = text[at : at + EVIDENCE_CHARS]
-        if len(piece) == EVIDENCE_CHARS and piece not in own and sum(piece in other for other in others) == 1:
+        say_it = sum(piece in other for other in others)
+        # What half of the replies say belongs to nobody: a small model's favourite phrase.
+        if len(piece) == EVIDENCE_CHARS and piece not in own and 0 < 2 * say_it < len(others):
             return piece
     return ""
 
