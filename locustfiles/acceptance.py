@@ -16,13 +16,12 @@ from locustfiles.users import ChatUser, DisconnectingChatUser, StreamingChatUser
 
 __all__ = ["AcceptanceShape", "ChatUser", "DisconnectingChatUser", "StreamingChatUser"]
 
-SPAWN_RATE = 100
-
 
 class AcceptanceShape(LoadTestShape):
     """As many users of each kind as the widest wave needs, until the last wave is over."""
 
+    play = "acceptance"
+
     def tick(self) -> tuple[int, float] | None:
         """Locust asks every second; None ends the test."""
-        users = stage.current().users()
-        return (users, SPAWN_RATE) if users is not None else None
+        return stage.current().users()

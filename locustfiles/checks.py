@@ -15,7 +15,7 @@ ENDS = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What was asked for, as far as the answer can be held to it."""
+    """What was asked for, as far as the answer can be held to it; a budget of 0 may end at any length."""
 
     budget: int
     usage_in_stream: bool
@@ -108,7 +108,9 @@ def _check_end(reading: Reading, expected: Expected) -> Fault | None:
     if reading.usage is not None and reading.usage.completion is not None:
         if reading.usage.completion < expected.budget:
             return Fault("budget.short", f"{reading.usage.completion} of {expected.budget} tokens, {reason}")
-    elif reason != "length":  # events are not tokens, but only a full budget ends in "length"
+    elif (
+        expected.budget and reason != "length"
+    ):  # events are not tokens, but only a full budget ends in "length"
         return Fault("budget.short", f"finish_reason {reason!r} before {expected.budget} tokens")
     return None
 

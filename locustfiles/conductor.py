@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import gevent
@@ -21,6 +22,8 @@ from locustfiles.settings import Settings
 
 logger = logging.getLogger(__name__)
 
+PINGS = 20
+PING_WITHIN_S = 1.0
 LOOK_AFTER_STATIONS_S = 0.5
 HALT_WITHIN_S = 2.0
 # Locust's own: workers report statistics every 3 s, and its CSV files are written every second.
@@ -38,6 +41,7 @@ class Station:
     idle: dict[str, int] = field(default_factory=dict)
     offset_ns: int = 0
     round_trip_ns: int = 0
+    pongs: int = 0
     started: int = 0
     ended: int = 0
     halted: bool = False
@@ -123,6 +127,7 @@ class Conductor:
         """A crew has read its clock: the reading with the shortest way to and fro counts."""
         station, now_ns = self.station(id), time.time_ns()
         round_trip_ns = now_ns - data["ping_ns"]
+        station.pongs += 1
         if not station.round_trip_ns or round_trip_ns < station.round_trip_ns:
             station.round_trip_ns = round_trip_ns
             station.offset_ns = data["clock_ns"] - (now_ns + data["ping_ns"]) // 2
@@ -179,6 +184,25 @@ class Conductor:
             self._changed.clear()
             self._changed.wait(min(left_s, LOOK_AFTER_STATIONS_S))
         return True
+
+    def measure_clocks(self) -> None:
+        """How far each worker's clock is from ours; an offset within its own uncertainty is none."""
+        for ping in range(1, PINGS + 1):
+            self.tell(crew.PING, {"ping_ns": time.time_ns()})
+            self.wait_until(partial(self._have_answered, ping), PING_WITHIN_S)
+        offsets_ms = {s.name: s.offset_ns / 1e6 for s in self.stations.values() if s.name}
+        if offsets_ms:
+            self.files.clock(offsets_ms)
+        for station in self.stations.values():
+            if abs(station.offset_ns) <= station.round_trip_ns:
+                station.offset_ns = 0
+
+    def _have_answered(self, pings: int) -> bool:
+        return all(station.pongs >= pings for station in self.living())
+
+    def living(self) -> list[Station]:
+        """The processes that have not died or left."""
+        return [station for station in self.stations.values() if not self.is_lost(station)]
 
     def is_lost(self, station: Station) -> bool:
         """Whether the worker has died or left."""

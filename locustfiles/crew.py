@@ -20,8 +20,11 @@ from locustfiles.waves import Call
 
 # From the conductor to the crews, and back.
 PREPARE, FIRE, PING, HALT = "headtohead-prepare", "headtohead-fire", "headtohead-ping", "headtohead-halt"
+BEGIN, END = "headtohead-begin", "headtohead-end"
 IDLE, READY, ROWS = "headtohead-idle", "headtohead-ready", "headtohead-rows"
 PONG, HALTED = "headtohead-pong", "headtohead-halted"
+ORDERS = (PREPARE, FIRE, BEGIN, END, PING, HALT)
+NEWS = (IDLE, READY, ROWS, PONG, HALTED)
 
 BATCH_S = 0.1
 HALT_WITHIN_S = 1.0
@@ -60,10 +63,16 @@ class Crew:
         self._sender = sender
         self._packed: list[list[Any]] = []
         self._ids: set[str] = set()
+        self._users = 0
         self._batcher = gevent.spawn(self._send_batches) if batches else None
 
-    def next_job(self, user_class: str) -> Job:
-        """Block until there is a call for a user of this class; StopUser when there will be none."""
+    def enlist(self) -> int:
+        """A number for a new user."""
+        self._users += 1
+        return self._users
+
+    def next_job(self, user_class: str, user: int) -> Job:
+        """Block until there is a call for this user; StopUser when there will be none."""
         raise NotImplementedError
 
     def prepared(self, job: Job) -> None:

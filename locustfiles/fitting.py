@@ -60,13 +60,13 @@ class Fitter:
         return words, fillers
 
     def _count(self, tokens: int, words: int, fillers: int) -> int | None:
-        content = self._text(tokens, words, fillers, nonce="counting")
+        messages = [{"role": "user", "content": self._text(tokens, words, fillers, nonce="counting")}]
         if self._tokenizes:
-            counted = self._ask("/tokenize", {"messages": [{"role": "user", "content": content}]}, ["count"])
+            counted = self._ask("/tokenize", {"messages": messages}, ["count"])
             if counted is not None:
                 return counted
             self._tokenizes = False
-        body = json.loads(payloads.chat(self._settings, content, 1, stream=False).body)
+        body = json.loads(payloads.chat(self._settings, messages, 1, stream=False).body)
         return self._ask("/v1/chat/completions", body, ["usage", "prompt_tokens"])
 
     def _ask(self, path: str, body: dict[str, Any], keys: list[str]) -> int | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from locustfiles.settings import Settings
+from locustfiles.waves import Call
 
 
 def _phrases(text: str) -> list[str]:
@@ -79,11 +80,20 @@ class Payload:
     sha256: str
 
 
-def chat(settings: Settings, content: str, max_tokens: int, stream: bool) -> Payload:
-    """A chat completion of one user message, greedy, in the field order that every arm gets."""
+def messages(seed: int, call: Call, content: str = "") -> list[dict[str, str]]:
+    """The chat of a call, the user's message last; `content` replaces that."""
+    content = content or " ".join(
+        [*(prompt(seed, topic, words) for topic, words in call.blocks), prompt(seed, call.topic, call.words)]
+    )
+    history = [{"role": role, "content": prompt(seed, topic, words)} for role, topic, words in call.history]
+    return [*history, {"role": "user", "content": content}]
+
+
+def chat(settings: Settings, messages: list[dict[str, str]], max_tokens: int, stream: bool) -> Payload:
+    """A chat completion, greedy, in the field order that every arm gets."""
     fields: dict[str, Any] = {
         "model": settings.model,
-        "messages": [{"role": "user", "content": content}],
+        "messages": messages,
         "max_tokens": max_tokens,
         "temperature": 0,
         "top_p": 1,

@@ -26,6 +26,7 @@ CASES = (
     "isolation",
     "long_context",
 )
+LOADS = ("closed", "poisson", "constant", "trace")
 MODES = ("batch", "serial", "static")
 AT_LEAST_ONE = (
     "width", "repeats", "first_repeat", "stream_count", "max_tokens", "short_words", "context_max_tokens"
@@ -163,6 +164,11 @@ def positive(text: str) -> float:
     return number
 
 
+def not_negative(text: str) -> float:
+    """A number from zero."""
+    return 0.0 if text.strip() in ("0", "0.0") else positive(text)
+
+
 def counting(text: str) -> int:
     """A whole number from 1."""
     if not text.isdecimal() or int(text) < 1:
@@ -191,14 +197,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the group "headtohead" to Locust's own arguments."""
     if "--out" in parser._option_string_actions:  # both locustfiles of a run ask for the same group
         return
-    group = parser.add_argument_group("headtohead", "Validation and measurement of one arm")
-
-    def add(*names: str, **how: Any) -> None:
-        action: Any = group.add_argument(*names, **how)
-        # What Locust's own add_argument sets, and its groups do not: the argument is in the web form.
-        action.include_in_web_ui = True
-        action.is_secret = action.is_required = action.is_multiple = False
-
+    add = _adder(parser, "headtohead", "Validation and measurement of one arm")
     add("--out", default="results/by-hand/arm", metavar="DIR", help="folder for the rows of this arm")
     add("--run", default="by-hand", metavar="NAME", help="name of the run, as the rows show it")
     add("--arm", default="arm", metavar="NAME", help="name of the arm, as the rows show it")
@@ -235,6 +234,64 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="prompt lengths of the long_context case")  # fmt: skip
     add("--context-max-tokens", default=128, type=counting, metavar="N",
         help="token budget of a long_context request")  # fmt: skip
+
+    _add_traffic_arguments(parser)
+
+
+def _add_traffic_arguments(parser: argparse.ArgumentParser) -> None:
+    add = _adder(parser, "headtohead traffic", "Sustained load (locustfiles/traffic.py)")
+    add("--load", default="closed", choices=LOADS,
+        help="closed: users ask again when answered; others: requests come when they are due")  # fmt: skip
+    add("--levels", default="4", metavar="NUMBERS",
+        help="one load after the other: users (closed) or requests a second (poisson, constant)")  # fmt: skip
+    add("--hold", default=30.0, type=positive, metavar="S", help="seconds that each level is held")
+    add(
+        "--ramp",
+        default=0.0,
+        type=float,
+        metavar="S",
+        help="seconds to go up or down to each level; 0: steps",
+    )
+    add("--settle", default=5.0, type=not_negative, metavar="S",
+        help="seconds at the beginning of each level that are not recorded (repeat 0)")  # fmt: skip
+    add("--mix", default="stream=1", metavar="WEIGHTS", help="kinds of users, as 'chat=1 stream=4 leave=0.2'")
+    add(
+        "--prompt-words",
+        default="128",
+        metavar="LENGTH",
+        help="128, 64-512 or lognormal:200:0.6 (median:sigma)",
+    )
+    add("--output-tokens", default="32", metavar="LENGTH", help="token budgets, written like --prompt-words")
+    add("--turns", default=1, type=counting, metavar="N",
+        help="turns of a chat; each repeats those before it, so that prompts share beginnings")  # fmt: skip
+    add("--system-words", default=0, type=counting_from_zero, metavar="N",
+        help="words of a system prompt that all chats share")  # fmt: skip
+    add(
+        "--trace",
+        default="",
+        metavar="FILE",
+        help="CSV or JSON lines of (time, prompt tokens, output tokens)",
+    )
+    add("--trace-speed", default=1.0, type=positive, metavar="X", help="how many times faster than recorded")
+    add(
+        "--words-per-token",
+        default=0.75,
+        type=positive,
+        metavar="X",
+        help="to make a trace's prompts of words",
+    )
+
+
+def _adder(parser: argparse.ArgumentParser, title: str, about: str) -> Any:
+    group = parser.add_argument_group(title, about)
+
+    def add(*names: str, **how: Any) -> None:
+        action: Any = group.add_argument(*names, **how)
+        # What Locust's own add_argument sets, and its groups do not: the argument is in the web form.
+        action.include_in_web_ui = True
+        action.is_secret = action.is_required = action.is_multiple = False
+
+    return add
 
 
 if __name__ == "__main__":  # Locust prints its --help before it reads a locustfile

@@ -23,12 +23,10 @@ from locust.runners import MasterRunner, Runner, WorkerRunner
 from locustfiles import crew as messages
 from locustfiles.conductor import Conductor
 from locustfiles.crew import Crew
+from locustfiles.plays import PLAYS, Play
 from locustfiles.rows import ArmFiles
 from locustfiles.selfwatch import SelfWatch
 from locustfiles.settings import Settings, SettingsError, add_arguments
-from locustfiles.waveconductor import WaveConductor
-from locustfiles.wavecrew import WaveCrew
-from locustfiles.waves import Wave, acceptance, users_needed
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +39,7 @@ class Stage:
 
     crew: Crew
     settings: Settings
+    play: Play
 
     def __init__(self, environment: Environment, runner: Runner) -> None:
         self.conductor: Conductor | None = None
@@ -48,7 +47,6 @@ class Stage:
         self._failed = False
         self._environment = environment
         self._runner = runner
-        self._waves: list[Wave] = []
         self._files: ArmFiles | None = None
         self._watch: SelfWatch | None = None
         self._register_messages()
@@ -61,15 +59,18 @@ class Stage:
         """Read the arguments; SettingsError if they cannot be followed."""
         options = self._environment.parsed_options
         assert options is not None
+        if self._conducts:  # a shape chosen on the web page is known to the master only: the options tell all
+            shape = self._environment.shape_class
+            options.headtohead_play = getattr(shape, "play", "traffic")
         self.settings = Settings.of(options, self._environment.host)
+        self.play = PLAYS[options.headtohead_play](options, self.settings)
         try:
             self.settings.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SettingsError(f"--out cannot be written: {error}") from None
-        self._waves = acceptance(self.settings)
 
-    def users(self) -> int | None:
-        """How many users the run needs, each class having its fixed count; None when it is over."""
+    def users(self) -> tuple[int, float] | None:
+        """How many users there should be now, and how many to start a second; None when all is over."""
         if self._failed or (self._running and self.conductor is not None and self.conductor.over):
             return None
         if not self._running:
@@ -78,10 +79,8 @@ class Stage:
             except SettingsError as error:
                 logger.error("cannot start: %s", error)
                 return None
-        needed = users_needed(self._waves)
-        for user_class in self._environment.user_classes:
-            user_class.fixed_count = needed[user_class.__name__]
-        return needed.total()
+        conductor = self.conductor if self._running else None
+        return self.play.users(conductor, self._environment.user_classes)
 
     def start(self) -> None:
         """The run begins: build this process's part of it."""
@@ -89,7 +88,7 @@ class Stage:
         try:
             self.plan()
             if self._conducts:
-                self._files = ArmFiles(fresh_folder(self.settings.out, self._waves[0].name))
+                self._files = ArmFiles(fresh_folder(self.settings.out, self.play.first_wave))
         except (SettingsError, OSError) as error:
             logger.error("cannot start: %s", error)
             self._failed = True
@@ -100,9 +99,9 @@ class Stage:
         self._watch = SelfWatch(folder / "client.csv", worker)
         self._watch.start()
         if self._files is not None:
-            self.conductor = WaveConductor(self._environment, self.settings, self._files, self._waves)
+            self.conductor = self.play.conductor(self._environment, self.settings, self._files)
         if self._has_users:
-            self.crew = WaveCrew(self._runner, self.settings, worker, bool(worker), self._waves)
+            self.crew = self.play.crew(self._runner, self.settings, worker, bool(worker))
         # Reading late is measuring late: where the system allows, go before the engine for the moments that
         # reading takes.
         with suppress(OSError):
@@ -140,10 +139,10 @@ class Stage:
 
     def _register_messages(self) -> None:
         if self._has_users:
-            for order in (messages.PREPARE, messages.FIRE, messages.PING, messages.HALT):
+            for order in messages.ORDERS:
                 self._runner.register_message(order, self._on_order)
         if self._conducts:
-            for news in (messages.IDLE, messages.READY, messages.ROWS, messages.PONG, messages.HALTED):
+            for news in messages.NEWS:
                 self._runner.register_message(news, self._on_news)
 
     def _hand_over(self, **_: Any) -> None:

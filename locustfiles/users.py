@@ -26,13 +26,14 @@ class EngineUser(User):
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
         self.crew = stage.current().crew
+        self.number = self.crew.enlist()
         self.settings = self.crew.settings
         self.connection = Connection(self.settings.target)
 
     @task
     def chat(self) -> None:
         """One call, from its bytes to its row."""
-        job = self.crew.next_job(type(self).__name__)
+        job = self.crew.next_job(type(self).__name__, self.number)
         record = Record(job.row, [], "")
         try:
             self.get_ready(job)
@@ -49,8 +50,8 @@ class EngineUser(User):
     def get_ready(self, job: Job) -> None:
         """Build the bytes and open the connection, so that firing is nothing but sending."""
         call = job.call
-        content = job.content or payloads.prompt(self.settings.seed, call.topic, call.words)
-        payload = payloads.chat(self.settings, content, call.max_tokens, call.stream)
+        messages = payloads.messages(self.settings.seed, call, job.content)
+        payload = payloads.chat(self.settings, messages, call.max_tokens, call.stream)
         job.row.payload_sha256 = payload.sha256
         headers = {**self.settings.headers, "x-request-id": call.request}
         job.connect = lambda: self.connection.prepare("POST", PATH, headers, payload.body)
@@ -93,18 +94,20 @@ class EngineUser(User):
         if reading.reply.end == "left":
             return check_transport(reading)
         usage_asked = bool(self.settings.stream_options.get("include_usage"))
-        fault = check(reading, Expected(job.call.max_tokens, usage_asked, self.settings.sends_done))
+        budget = job.call.max_tokens if job.call.fixed_budget else 0
+        fault = check(reading, Expected(budget, usage_asked, self.settings.sends_done))
         if fault is None and self.crew.repeats_an_id(reading):
             return Fault("stream.identity", f"another stream had the id {reading.ids[0]} too")
         return fault
 
     def tell_locust(self, record: Record, fault: Fault | None) -> None:
-        """Locust's own statistics; a failure's text is the verdict code."""
+        """Locust's own statistics; times count from when it was due, a failure's text is the verdict code."""
         row = record.row
+        late_ms = ((row.sent_ns or 0) - (row.scheduled_ns or row.sent_ns or 0)) / 1e6
         self.environment.events.request.fire(
             request_type=self.kind,
             name=f"{'warm-up' if row.repeat == 0 else row.case} n={row.count}",
-            response_time=row.latency_ms or 0.0,
+            response_time=(row.latency_ms or 0.0) + late_ms,
             response_length=len(record.text),
             exception=fault.code if fault else None,
             context={"row": row},

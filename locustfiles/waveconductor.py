@@ -21,8 +21,6 @@ from locustfiles.waves import LEAVE_SHARE, Wave, users_needed
 
 logger = logging.getLogger(__name__)
 
-PINGS = 20
-PING_WITHIN_S = 1.0
 USERS_WITHIN_S = 30.0
 # From "fire at T" to T: several times the way to the farthest worker.
 LEAD_ROUND_TRIPS = 4
@@ -79,6 +77,7 @@ class WaveConductor(Conductor):
 
     def play(self) -> str:
         """All waves; ends early after a hang, or when the server or the users are gone."""
+        self.wait_until(lambda: self._enough(users_needed(self.waves)), USERS_WITHIN_S)
         self.measure_clocks()
         for index, wave in enumerate(self.waves):
             playing = self._now = Playing(wave, index)
@@ -114,24 +113,11 @@ class WaveConductor(Conductor):
         if self._now is not None and data["wave"] == self._now.wave.name:
             self._now.ready.add(id)
 
-    def measure_clocks(self) -> None:
-        """How far each worker's clock is from ours; an offset within its own uncertainty is none."""
-        self.wait_until(lambda: self._enough(users_needed(self.waves)), USERS_WITHIN_S)
-        for _ in range(PINGS):
-            self.tell(crew.PING, {"ping_ns": time.time_ns()})
-            self.wait_until(lambda: all(s.round_trip_ns for s in self.stations.values()), PING_WITHIN_S)
-        offsets_ms = {s.name: s.offset_ns / 1e6 for s in self.stations.values() if s.name}
-        if offsets_ms:
-            self.files.clock(offsets_ms)
-        for station in self.stations.values():
-            if abs(station.offset_ns) <= station.round_trip_ns:
-                station.offset_ns = 0
-
     def _place(self, playing: Playing) -> bool:
         needed = users_needed([playing.wave])
         if not self.wait_until(lambda: self._enough(needed), USERS_WITHIN_S):
             return False
-        free = {station.id: Counter(station.idle) for station in self._living()}
+        free = {station.id: Counter(station.idle) for station in self.living()}
         for call in playing.wave.calls:
             id = max(free, key=lambda id: free[id][call.user])
             free[id][call.user] -= 1
@@ -139,11 +125,8 @@ class WaveConductor(Conductor):
         return True
 
     def _enough(self, needed: Counter[str]) -> bool:
-        living = self._living()
+        living = self.living()
         return all(sum(s.idle.get(user, 0) for s in living) >= count for user, count in needed.items())
-
-    def _living(self) -> list[Station]:
-        return [station for station in self.stations.values() if not self.is_lost(station)]
 
     def _stations_of(self, playing: Playing) -> list[Station]:
         return list({station.id: station for station in playing.holders.values()}.values())

@@ -38,7 +38,7 @@ class WaveCrew(Crew):
         self._idle_changed = False
         super().__init__(sender, settings, worker, batches)
 
-    def next_job(self, user_class: str) -> Job:
+    def next_job(self, user_class: str, user: int) -> Job:
         """Block until the conductor has a call for a user of this class."""
         if self.closed:
             raise StopUser

@@ -33,7 +33,11 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request. `topic` names its prompt: equal topics are equal prompts."""
+    """One request. `topic` names its prompt: equal topics are equal prompts.
+
+    `history` holds the earlier messages of its chat (role, topic, words), `blocks` the pieces that its own
+    message begins with (topic, words). `fixed_budget`: fewer tokens than asked for are a fault.
+    """
 
     request: str
     user: str
@@ -44,6 +48,9 @@ class Call:
     leave: Leave | None = None
     stream: bool = False
     prompt_tokens: int | None = None
+    history: tuple[tuple[str, str, int], ...] = ()
+    blocks: tuple[tuple[str, int], ...] = ()
+    fixed_budget: bool = True
 
 
 @dataclass(frozen=True, slots=True)

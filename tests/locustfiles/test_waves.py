@@ -63,7 +63,9 @@ def test_the_nonce_changes_nothing_but_the_first_word() -> None:
 def test_the_body_carries_the_plan_s_fields_and_stream_options_only_on_streams() -> None:
     asked = settings("--payload", '{"ignore_eos": true}', "--model", "m")
 
-    plain, stream = (payloads.chat(asked, "Hello", 5, stream) for stream in (False, True))
+    hello = [{"role": "user", "content": "Hello"}]
+
+    plain, stream = (payloads.chat(asked, hello, 5, stream) for stream in (False, True))
 
     assert plain.body == (
         b'{"model": "m", "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 5, '
