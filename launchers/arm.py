@@ -207,7 +207,7 @@ class ArmRun:
         left = [
             f"{process.name}: could not be ended: {process.left}" for process in processes if process.left
         ]
-        for note in [*lost, *left, *([telemetry.failed] if telemetry.failed else [])]:
+        for note in [*lost, *left, *telemetry.notes]:
             if note not in self.notes:
                 self.notes.append(note)
                 self.display.say(f"{self.name}: {note}")

@@ -49,7 +49,9 @@ class Telemetry:
         self.metrics_path = metrics_path
         self.trees = {"engine": Tree(engine), "client": Tree([client])}
         self.devices = devices
-        self.failed: str | None = None  # the first thing that could not be sampled or written
+        self.notes: list[str] = []  # what could not be sampled or written; complete after `stop`
+        self._asked = self._missed = 0
+        self._trouble = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
 
@@ -59,6 +61,9 @@ class Telemetry:
     def stop(self) -> None:
         self._stop.set()
         self._thread.join()
+        if self._missed:
+            share = f"{self._missed} of {self._asked} samples"
+            self.notes.append(f"{self.metrics_path} could not be read, {share}: {self._trouble}")
 
     def _run(self) -> None:
         try:
@@ -74,16 +79,18 @@ class Telemetry:
                     file.flush()
                     self._stop.wait(max(INTERVAL_SECONDS, (time.monotonic() - began) / SHARE))
         except OSError as error:
-            self.failed = self.failed or f"telemetry stopped: {error}"
+            self.notes.append(f"telemetry stopped: {error}")
 
     def _sample(self) -> Iterator[Row]:
         if self.metrics_path:
+            self._asked += 1
             try:
                 status, body = ask(self.base_url, self.metrics_path, timeout_s=2.0)
                 if status == 200:
                     yield from server_rows(body.decode("utf-8", "replace"))
             except (*Trouble, ValueError) as error:
-                self.failed = self.failed or f"{self.metrics_path} could not be read: {error}"
+                self._missed += 1
+                self._trouble = str(error)
         yield from self.devices.rows()
         for source, tree in self.trees.items():
             yield from tree.rows(source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def test_samples_of_a_server_and_of_both_process_trees(tmp_path: Path) -> None:
     assert not [row for row in rows(path) if row["name"].startswith(("process_", "python_"))]
     assert float(rows(path, "engine", "rss_mib")[0]["value"]) > 5
     assert float(rows(path, "client", "rss_mib")[0]["value"]) < 5
-    assert telemetry.failed is None
+    assert telemetry.notes == []
 
 
 def test_a_metrics_page_that_cannot_be_read_is_said_and_not_fatal(tmp_path: Path) -> None:
@@ -61,8 +62,8 @@ def test_a_metrics_page_that_cannot_be_read_is_said_and_not_fatal(tmp_path: Path
     telemetry.stop()
     client.stop()
 
-    assert telemetry.failed
-    assert telemetry.failed.startswith("/metrics could not be read: ")
+    assert len(telemetry.notes) == 1
+    assert re.match(r"/metrics could not be read, (\d+) of \1 samples: .*refused", telemetry.notes[0])
 
 
 def test_a_full_disk_ends_the_telemetry_and_nothing_else(tmp_path: Path) -> None:
@@ -71,11 +72,11 @@ def test_a_full_disk_ends_the_telemetry_and_nothing_else(tmp_path: Path) -> None
     client = Supervised("locust", ["sleep", "600"], tmp_path / "c", grace_s=1)
     telemetry = Telemetry(path, "http://127.0.0.1:1", None, [], client, Devices([None]))
     telemetry.start()
-    assert becomes(lambda: telemetry.failed)
+    assert becomes(lambda: telemetry.notes)
     telemetry.stop()
     client.stop()
 
-    assert telemetry.failed == "telemetry stopped: [Errno 28] No space left on device"
+    assert telemetry.notes == ["telemetry stopped: [Errno 28] No space left on device"]
 
 
 def test_bad_lines_of_a_metrics_page_are_an_error_that_the_sampler_expects() -> None:
