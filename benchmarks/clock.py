@@ -9,6 +9,7 @@ same streams run against any server; without its --truth folder only CPU and TTF
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -87,7 +88,8 @@ def measure(client: str, streams: int, url: str, model: str, tokens: int, truth:
 
 
 def print_table(figures: list[Figures]) -> None:
-    table = Table(title="One load process on one core; times in ms")
+    busy = f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    table = Table(title=f"One load process on one core; times in ms; {busy}")
     table.add_column("client", no_wrap=True)
     for heading in ("streams", "CPU us/event", "CPU", "lag median", "lag p99"):
         table.add_column(heading, justify="right")
@@ -112,6 +114,7 @@ def print_table(figures: list[Figures]) -> None:
 def plot(figures: list[Figures], path: Path) -> None:
     """Two panels over the number of streams: lag p99, and error of the mean TTFT."""
     plt.rcParams["svg.hashsalt"] = "headtohead"  # the same figures give the same file
+    plt.rcParams["svg.fonttype"] = "none"
     canvas, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
     for client, name in CLIENTS.items():
         cells = [cell for cell in figures if cell.client == client]
@@ -125,7 +128,8 @@ def plot(figures: list[Figures], path: Path) -> None:
         panel.set_xticks(sorted({cell.streams for cell in figures}))
         panel.xaxis.set_major_formatter("{x:.0f}")
         panel.set_xlabel("simultaneous streams")
-        panel.set_yscale("symlog", linthresh=0.01)
+        panel.set_yscale("log")
+        panel.set_ylim(0.001, 1000)
         panel.grid(alpha=0.3)
     left.legend()
     canvas.savefig(path, metadata={"Date": None})

@@ -40,6 +40,7 @@ class Connection:
         self.wants_kernel_clock = clock == "kernel" and sys.platform == "linux"
         self.sock: socket.socket | None = None
         self.tls: Tls | None = None
+        self.exchange: Exchange | None = None
 
     def open(self) -> None:
         """Connect (and shake hands), letting other greenlets run. Raises OSError: refused, timed out, TLS."""
@@ -82,7 +83,9 @@ class Connection:
         return False
 
     def close(self, reset: bool = False) -> None:
-        """Close now: with a FIN, or with `reset` an RST."""
+        """Close now: with a FIN, or with `reset` an RST. An exchange that is under way is left."""
+        if self.exchange is not None and self.exchange.is_under_way:
+            self.exchange.leave(reset)
         if self.sock is None:
             return
         if reset:
@@ -95,10 +98,12 @@ class Connection:
         """Build the request's bytes and open the connection if need be. Raises ValueError for a header that
         would break the request, never for network trouble: a failed connect is in the reply's `end`.
         """
-        exchange = Exchange(self, method, self._request_bytes(method, path, headers, body))
+        if self.exchange is not None and self.exchange.is_under_way:
+            raise RuntimeError("this connection's last exchange is not over")
+        self.exchange = Exchange(self, method, self._request_bytes(method, path, headers, body))
         if not self.is_open:
-            exchange.open_connection()
-        return exchange
+            self.exchange.open_connection()
+        return self.exchange
 
     def _request_bytes(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> bytes:
         lines = [f"{method} {self.target.prefix}{path} HTTP/1.1", f"Host: {self.target.authority}"]

@@ -65,6 +65,11 @@ class Exchange:
         """How many reads have brought body bytes so far."""
         return len(self._stamps_ns)
 
+    @property
+    def is_under_way(self) -> bool:
+        """Whether its callbacks are reading the connection."""
+        return bool(self._watchers)
+
     def open_connection(self) -> None:
         """Open the connection, counting the time apart; failure becomes the reply's end."""
         started = time.perf_counter()
@@ -83,8 +88,8 @@ class Exchange:
 
     def _arm(self) -> None:
         """All that has to come before the stamp: a connection that is still open, and its read callback."""
-        if self.sent_ns or self._watchers:
-            raise RuntimeError("an exchange can be sent only once")
+        if self.sent_ns or self._watchers or self._connection.exchange is not self:
+            raise RuntimeError("an exchange can be sent only once, and only if none was prepared after it")
         if self._end is None and not self._connection.is_open:
             self.open_connection()
         if self._end is None:
@@ -211,7 +216,7 @@ class Exchange:
             watcher.stop()
             watcher.close()
         self._watchers.clear()
-        if not keep:
+        if not keep and self._connection.exchange is self:
             self._connection.close(reset)
         _in_flight.discard(self)
         self._end = end

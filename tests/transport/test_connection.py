@@ -165,6 +165,27 @@ def test_a_server_that_answers_before_it_has_read_everything_is_heard() -> None:
         assert not connection.is_open
 
 
+def test_a_connection_carries_one_exchange_at_a_time() -> None:
+    def waits(peer: Peer) -> None:
+        peer.request()
+        peer.sees()
+
+    with ScriptedServer(waits, keeps_alive) as server:
+        connection = Connection(server.target)
+        exchange = connection.prepare("GET", "/", {})
+        exchange.send()
+        with pytest.raises(RuntimeError, match="not over"):
+            connection.prepare("GET", "/", {})
+        connection.close()
+        assert exchange.wait(20).end == "left"
+        replaced, last = connection.prepare("GET", "/", {}), connection.prepare("GET", "/", {})
+        with pytest.raises(RuntimeError, match="prepared after it"):
+            replaced.send()
+        last.send()
+        replaced.leave()
+        assert last.wait(20).end == "complete"
+
+
 def test_ipv6() -> None:
     with ScriptedServer(keeps_alive, family=socket.AF_INET6) as server:
         exchange = Connection(server.target).prepare("GET", "/", {})
