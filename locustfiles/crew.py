@@ -105,9 +105,14 @@ class Crew:
         self._ids.add(reading.ids[0])
         return seen
 
+    def release(self) -> None:
+        """Let users go who wait for something to do."""
+        raise NotImplementedError
+
     def halt(self) -> None:
-        """End what is in flight now, hand over all rows, and say so."""
+        """End what is in flight now, let all users go, hand over all rows, and say so."""
         self.closed = True
+        self.release()
         for job in self.jobs[:]:
             if job.exchange is not None and job.exchange.sent_ns:
                 job.exchange.leave()
@@ -121,6 +126,7 @@ class Crew:
     def close(self) -> None:
         """The users have stopped: hand over what is left."""
         self.closed = True
+        self.release()
         if self._batcher is not None:
             self._batcher.kill(block=False)
         self.send()

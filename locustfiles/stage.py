@@ -79,6 +79,8 @@ class Stage:
             except SettingsError as error:
                 logger.error("cannot start: %s", error)
                 return None
+            # A user that is stopped for a lower level may finish its request.
+            self._environment.stop_timeout = self._environment.stop_timeout or self.settings.deadline_s
         conductor = self.conductor if self._running else None
         return self.play.users(conductor, self._environment.user_classes)
 
@@ -117,7 +119,7 @@ class Stage:
         if self.conductor is not None:
             self.conductor.halt()
         if self._has_users and hasattr(self, "crew"):
-            self.crew.closed = True
+            self.crew.halt()
 
     def stop(self) -> None:
         """The users have stopped."""

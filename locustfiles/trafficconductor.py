@@ -104,4 +104,4 @@ class TrafficConductor(Conductor):
 
     def _all_told(self) -> bool:
         self._look_after_workers()
-        return all(station.ended >= station.started for station in self.living())
+        return all(station.halted for station in self.living())

@@ -9,7 +9,7 @@ from gevent.event import Event
 from gevent.queue import Queue
 from locust.exception import StopUser
 
-from locustfiles.crew import BEGIN, END, IDLE, ROWS, Crew, Job, Sender
+from locustfiles.crew import BEGIN, END, HALTED, IDLE, ROWS, Crew, Job, Sender
 from locustfiles.demand import Demand
 from locustfiles.rows import Record, planned_row
 from locustfiles.settings import Settings
@@ -17,6 +17,7 @@ from locustfiles.waves import Call, Wave
 
 # So long before it is due, a request is handed to a user who builds it.
 AHEAD_S = 0.05
+WATCH_S = 0.05
 
 
 class TrafficCrew(Crew):
@@ -32,7 +33,7 @@ class TrafficCrew(Crew):
         self._due: dict[str, Queue[Job | None]] = defaultdict(Queue)
         self._asked: Counter[int] = Counter()
         self._schedule: gevent.Greenlet[[], None] | None = None
-        self._doors_closed = False
+        self._doors_closed = self._released = False
         self._told = 0
         super().__init__(sender, settings, worker, batches)
         self.tell(IDLE, {})  # here we are
@@ -47,7 +48,7 @@ class TrafficCrew(Crew):
             if self._schedule is None and self._demand.open_loop:
                 self._schedule = gevent.spawn(self._follow_the_schedule)
         elif order == END:
-            self._close_the_doors()
+            gevent.spawn(self._finish)
         else:
             super().obey(order, data)
 
@@ -88,19 +89,11 @@ class TrafficCrew(Crew):
             self.tell(ROWS, {"rows": [], "started": self.started})
         self._told = self.started
 
-    def halt(self) -> None:
+    def release(self) -> None:
         """What is only scheduled is not sent any more."""
-        self._close_the_doors()
-        super().halt()
-
-    def close(self) -> None:
-        self._close_the_doors()
-        super().close()
-
-    def _close_the_doors(self) -> None:
-        if self._doors_closed:
+        if self._released:
             return
-        self._doors_closed = True
+        self._released = self._doors_closed = True
         self._begun.set()
         if self._schedule is not None:
             self._schedule.kill(block=False)
@@ -111,6 +104,17 @@ class TrafficCrew(Crew):
                     job.row.detail = "no user was free to send it before the end"
                     self.done(job, Record(job.row, [], ""))
             waiting.put(None)
+
+    def _finish(self) -> None:
+        """What is due is still sent, what is sent still answered; then say so."""
+        if self._schedule is not None:
+            self._schedule.join()
+        else:
+            self._doors_closed = True
+        while self.jobs and not self.closed:
+            gevent.sleep(WATCH_S)
+        self.send()
+        self.tell(HALTED, {})
 
     def _follow_the_schedule(self) -> None:
         for number, (due_s, call) in enumerate(self._demand.arrivals()):

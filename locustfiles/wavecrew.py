@@ -114,9 +114,7 @@ class WaveCrew(Crew):
         if not self.jobs or record.row.outcome == "disconnected":
             self.send()
 
-    def close(self) -> None:
-        """Idle users stop too."""
-        super().close()
+    def release(self) -> None:
         for seats in self._idle.values():
             for seat in seats[:]:
                 seat.set_exception(StopUser())
