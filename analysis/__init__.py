@@ -9,14 +9,16 @@ from analysis.figures import results
 from analysis.gating import Gate, gate
 from analysis.judging import judge, judge_run
 from analysis.junitxml import junit
+from analysis.locust_files import LocustFiles, read_locust
 from analysis.reading import RunError
-from analysis.reporting import print_report, report, summary, tables
+from analysis.reporting import plots, print_report, report, summary, tables
 from analysis.rundata import Arm, Run, load, load_many
 from analysis.wavemetrics import waves
 
 __all__ = [
     "Arm",
     "Gate",
+    "LocustFiles",
     "Run",
     "RunError",
     "compare",
@@ -26,7 +28,9 @@ __all__ = [
     "junit",
     "load",
     "load_many",
+    "plots",
     "print_report",
+    "read_locust",
     "report",
     "results",
     "summary",

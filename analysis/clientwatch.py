@@ -78,7 +78,7 @@ def lumped(arm: Arm) -> pd.Series[bool]:
     That is, more than 5 % of its text events share a read while our lag exceeded their usual gap. First and
     last token are hardly touched by that, the gaps are.
     """
-    metrics = stream_metrics(arm).reindex(arm.requests["request"])
+    metrics = stream_metrics(arm)
     share = metrics["lumped_share"].fillna(0.0).to_numpy()
     gap_ms = metrics["gap_ms"].fillna(np.inf).to_numpy() / arm.time_scale
     lag_ms = exposure(arm)["lag_ms"].to_numpy()

@@ -10,17 +10,29 @@ import pandas as pd
 from analysis import comparability
 from analysis.checks import arm_verdicts
 from analysis.measured import Measured
+from analysis.reading import find, pack
 from analysis.rundata import Arm, Run, load, load_arm
-from analysis.schema import Verdict, verdict
+from analysis.schema import EVENT_TYPES, REQUEST_TYPES, Verdict, verdict
 from analysis.wavemetrics import arm_waves
 
 SERIAL_TOLERANCE = 0.10
+PACK_ABOVE_BYTES = {False: 64 * 2**20, True: 8 * 2**20}
+"""From which size on, plain and gzipped."""
 
 
 def judge(arm_dir: Path | str) -> dict[str, Any]:
     """The acceptance of one arm: {"cases": summary by case and level, "verdicts": every check made}."""
+    pack_if_large(Path(arm_dir))
     arm = load_arm(arm_dir)
     return {"cases": cases(arm), "verdicts": arm_verdicts(arm)}
+
+
+def pack_if_large(folder: Path) -> None:
+    """Parquet beside the CSV files of a large run, so that every later look at it is quick."""
+    for name, types in (("requests.csv", REQUEST_TYPES), ("events.csv", EVENT_TYPES)):
+        path = find(folder, name)
+        if path and path.stat().st_size > PACK_ABOVE_BYTES[path.suffix == ".gz"]:
+            pack(folder, name, types)
 
 
 def cases(arm: Arm) -> dict[str, Any]:

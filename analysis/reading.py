@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ class RunError(ValueError):
 
 _ARROW = {
     "string": pa.string(),
+    "category": pa.dictionary(pa.int32(), pa.string()),
     "int8": pa.int8(),
     "int32": pa.int32(),
     "Int32": pa.int32(),
@@ -27,6 +29,8 @@ _ARROW = {
     "float32": pa.float32(),
     "float64": pa.float64(),
 }
+BLOCK_BYTES = 32 * 2**20
+BATCH_ROWS = 1_000_000
 _MUST_BE_THERE = ("int8", "int32", "int64")
 
 
@@ -57,27 +61,74 @@ def read_table(
 
 def _parquet(path: Path, wanted: dict[str, str]) -> pa.Table:
     there = set(papq.read_schema(path).names)
-    return papq.read_table(path, columns=[column for column in wanted if column in there])
+    coded = [column for column, kind in wanted.items() if kind == "category"]
+    return papq.read_table(
+        path, columns=[column for column in wanted if column in there], read_dictionary=coded
+    )
 
 
 def _csv(path: Path, types: dict[str, str], wanted: dict[str, str]) -> pa.Table:
     if path.stat().st_size == 0:
         return pa.table({})
-    skip_cut_lines = pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip")
-    header = _header(path)
-    convert = pacsv.ConvertOptions(
-        column_types={column: _ARROW[kind] for column, kind in types.items()},
-        include_columns=[column for column in wanted if column in header],
-        auto_dict_encode=False,
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=True,
-    )
     try:
-        return pacsv.read_csv(path, parse_options=skip_cut_lines, convert_options=convert)
+        return pacsv.read_csv(path, **_options(path, types, list(wanted)))
     except pa.ArrowInvalid as error:
         raise RunError(
             f"{path}: not the table expected ({_first_line(error)}); remove or mend that line"
         ) from None
+
+
+def _options(path: Path, types: dict[str, str], wanted: list[str]) -> dict[str, Any]:
+    """For arrow's CSV reader: our types, only the columns wanted, and no line that was cut short."""
+    there = set(_header(path))
+    convert = pacsv.ConvertOptions(
+        column_types={column: _ARROW[kind] for column, kind in types.items()},
+        include_columns=[column for column in wanted if column in there],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=True,
+    )
+    parse = pacsv.ParseOptions(newlines_in_values=True, invalid_row_handler=lambda row: "skip")
+    read = pacsv.ReadOptions(block_size=BLOCK_BYTES)
+    return {"read_options": read, "parse_options": parse, "convert_options": convert}
+
+
+def batches(folder: Path, name: str, types: dict[str, str], columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """The table `name` piece by piece, for files that do not fit into memory; nothing if it is missing."""
+    path = find(folder, name)
+    if path is None or path.stat().st_size == 0:
+        return
+    if path.suffix == ".parquet":
+        coded = [column for column in columns if types[column] == "category"]
+        with papq.ParquetFile(path, read_dictionary=coded) as file:
+            yield from file.iter_batches(batch_size=BATCH_ROWS, columns=columns)
+        return
+    try:
+        with pacsv.open_csv(path, **_options(path, types, columns)) as pieces:
+            yield from pieces
+    except pa.ArrowInvalid as error:
+        raise RunError(
+            f"{path}: not the table expected ({_first_line(error)}); remove or mend that line"
+        ) from None
+
+
+def pack(folder: Path, name: str, types: dict[str, str]) -> Path | None:
+    """Put a parquet copy beside the CSV file, reading it piece by piece; None if there is no such file.
+
+    Readers prefer the copy as long as it is not older than the file.
+    """
+    path = find(folder, name)
+    if path is None or path.suffix == ".parquet" or path.stat().st_size == 0:
+        return path
+    packed = folder / f"{name.removesuffix('.csv')}.parquet"
+    unfinished = packed.with_suffix(".parquet.tmp")
+    with (
+        pacsv.open_csv(path, **_options(path, types, list(types))) as batches,
+        papq.ParquetWriter(unfinished, batches.schema, compression="zstd") as writer,
+    ):
+        for batch in batches:
+            writer.write_batch(batch)
+    unfinished.replace(packed)
+    return packed
 
 
 def _header(path: Path) -> list[str]:
@@ -92,14 +143,31 @@ def _first_line(error: Exception) -> str:
 def _typed(table: pa.Table, wanted: dict[str, str]) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for column, kind in wanted.items():
-        empty: Any = "" if kind == "string" else 0 if kind in _MUST_BE_THERE else None
-        if column in table.column_names:
-            values = table.column(column).to_pandas()
+        there = column in table.column_names
+        values = table.column(column) if there else pa.nulls(table.num_rows, _ARROW[kind])
+        if kind == "category":
+            columns[column] = _category(values)
+        elif kind == "string":
+            columns[column] = values.fill_null("").to_pandas().astype("str")
+        elif kind in _MUST_BE_THERE:
+            columns[column] = values.fill_null(0).to_pandas().astype(kind)
         else:
-            values = pd.Series([None] * table.num_rows, dtype="object")
-        dtype: Any = "str" if kind == "string" else kind
-        columns[column] = values.astype(dtype) if empty is None else values.fillna(empty).astype(dtype)
-    return pd.DataFrame(columns)
+            dtype: Any = kind
+            columns[column] = values.to_pandas().astype(dtype)
+        if there:
+            table = table.drop_columns([column])  # so that no column is held twice
+    return pd.DataFrame(columns, copy=False)
+
+
+def _category(values: Any) -> pd.Series[Any]:
+    if not pa.types.is_dictionary(values.type):
+        values = values.cast(pa.string()).dictionary_encode()
+    if isinstance(values, pa.ChunkedArray):
+        values = values.unify_dictionaries()
+    found: pd.Series[Any] = values.to_pandas()
+    if not isinstance(found.dtype, pd.CategoricalDtype):
+        found = found.astype("category")
+    return found
 
 
 def read_json(path: Path, required: bool = False) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from analysis.figures import tidy
 from analysis.judging import verdicts_of
 from analysis.measured import Measured
 from analysis.notes import notes
+from analysis.pictures import Picture, draw
 from analysis.rundata import Run, load_many
 from analysis.statements import statements
 from analysis.statuses import status_of
@@ -25,6 +26,11 @@ from analysis.tabulation import build
 def tables(run: Run, force: bool = False) -> dict[str, pd.DataFrame]:
     """Every table by name, as numbers; an estimate has _low, _high, _repeats and _mark beside it."""
     return {table.name: table.frame() for table in build(Measured(run, force))}
+
+
+def plots(run: Run, force: bool = False) -> dict[str, Picture]:
+    """Every plot by name. A notebook shows one as it is; `.svg` is its text."""
+    return {picture.name: picture for picture in draw(Measured(run, force))}
 
 
 def report(

@@ -42,12 +42,11 @@ REQUEST_TYPES: dict[str, str] = {
     "worker": "string",
 }
 EVENT_TYPES: dict[str, str] = {
-    "request": "string",
+    "request": "category",
     "event": "int32",
     "at_ms": "float64",
-    "kind": "string",
+    "kind": "category",
     "tokens": "float32",
-    "chars": "float32",
 }
 CLIENT_TYPES: dict[str, str] = {
     "at_ns": "int64",
@@ -68,7 +67,7 @@ TRUTH_TYPES: dict[str, str] = {
     "width_max": "Int64",
     "outcome": "string",
 }
-TRUTH_EVENT_TYPES: dict[str, str] = {"request": "string", "event": "int32", "at_ns": "int64"}
+TRUTH_EVENT_TYPES: dict[str, str] = {"request": "category", "event": "int32", "at_ns": "int64"}
 TELEMETRY_TYPES: dict[str, str] = {
     "at_ns": "int64",
     "source": "string",

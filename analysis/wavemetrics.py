@@ -33,6 +33,27 @@ WAVE_COLUMNS = [
 ]
 
 
+NEEDED = [
+    "wave",
+    "case",
+    "count",
+    "repeat",
+    "request",
+    "sent_ns",
+    "scheduled_ns",
+    "sent_ms",
+    "latency_ms",
+    "ttft_ms",
+    "last_token_ms",
+    "prompt_tokens",
+    "completion_tokens",
+    "cached_tokens",
+    "token_source",
+    "outcome",
+    "failure",
+]
+
+
 def waves(run: Run) -> pd.DataFrame:
     """One row a wave of every arm, warm-ups (repeat 0) included.
 
@@ -52,7 +73,7 @@ def arm_waves(arm: Arm) -> pd.DataFrame:
 
 
 def _arm_waves(arm: Arm) -> pd.DataFrame:
-    rows = arm.requests[arm.requests["wave"] != ""].copy()
+    rows = arm.requests.loc[arm.requests["wave"] != "", NEEDED].copy()
     rows["end_ms"] = rows["sent_ms"] + rows["latency_ms"]
     rows["tpot_ms"] = tpot_ms(rows)
     rows["ok"] = rows["outcome"] == "ok"

@@ -31,8 +31,8 @@ def over_time(measured: Measured) -> Picture | None:
     title = "Throughput, running and waiting requests over time"
     note = (
         "One panel an arm, from its first request; REAL seconds. Bars (left scale): output tokens per real "
-        "second, a request's tokens spread evenly from its first one to its end. Line (right scale): requests "
-        "the server reports running, or that we had in flight where it does not tell; dotted: waiting."
+        "second, a request's tokens spread evenly from its first one to its end. Line (right scale): what "
+        "the server reports running, or we had in flight where it does not tell; dotted: waiting."
     )
     return Picture("over_time", title, note, board.svg(title))
 
