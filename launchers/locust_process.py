@@ -14,7 +14,7 @@ from launchers.errors import LoadError
 from launchers.plan import Workload
 from launchers.process import Supervised
 
-GRACE_SECONDS = 20.0  # to write the rows of requests in flight
+GRACE_SECONDS = 12.0  # to write the rows of requests in flight
 BAD_ARGUMENTS, HANG = 2, 3  # exit codes of the acceptance locustfile; 0 and 1 are results
 
 
