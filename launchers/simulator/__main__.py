@@ -31,14 +31,13 @@ def run(
     set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE of the profile.")] = None,
     fault: Annotated[list[str] | None, typer.Option(help="NAME or NAME:SHARE.")] = None,
     list_faults: Annotated[
-        bool, typer.Option(help="Name the faults, and the verdict each one earns.")
+        bool, typer.Option(help="Name faults and dialects, and the verdict each one earns.")
     ] = False,
     dialect: Annotated[list[str] | None, typer.Option(help="NAME or NAME:SHARE.")] = None,
 ) -> None:
     """Serve a simulated engine until a signal stops it."""
     if list_faults:
-        for name, kind in FAULTS.items():
-            print(f"{name:30} {catalogue.EXPECTED[kind]:22} {kind.__doc__}")
+        print(catalogue.listing())
         return
     changes = list(set_ or [])
     if width is not None:

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from launchers.simulator import text, wire
+from launchers.simulator.asking import ChatRequest
 from launchers.simulator.scheduler import Request
 from launchers.simulator.truth import Written
 from launchers.simulator.twists import Twist
@@ -25,7 +26,7 @@ class Answering:
         simulator: Simulator,
         connection: Connection,
         request: Request,
-        asked: dict[str, Any],
+        asked: ChatRequest,
         written: Written,
         twists: list[Twist],
     ) -> None:
@@ -36,15 +37,14 @@ class Answering:
         self.written = written
         self.twists = twists
         self.held = b""  # for a dialect that waits before it writes
-        self.json = wire.Answer(f"chatcmpl-{request.id}", str(asked.get("model") or simulator.model))
+        self.json = wire.Answer(f"chatcmpl-{request.id}", simulator.model)
         self.words = text.answer(request.prompt, request.budget)
         for twist in twists:
             twist.begin(self)
 
     @property
     def finish_reason(self) -> str:
-        limit = self.asked.get("max_completion_tokens", self.asked.get("max_tokens", 16))
-        return "length" if self.request.budget == limit else "stop"
+        return "length" if self.request.budget == self.asked.limit else "stop"
 
     def usage(self, completion: int) -> dict[str, Any]:
         return wire.usage(len(self.request.prompt), completion, self.request.cached)
@@ -82,9 +82,9 @@ class StreamAnswering(Answering):
     """An event for every `tokens_per_event` tokens, between a role and a finish."""
 
     def accepted(self) -> None:
-        options = self.asked.get("stream_options") or {}
-        self.wants_usage = bool(options.get("include_usage"))
-        self.counts_along = self.wants_usage and bool(options.get("continuous_usage_stats"))
+        options = self.asked.stream_options
+        self.wants_usage = options is not None and options.include_usage
+        self.counts_along = options is not None and options.include_usage and options.continuous_usage_stats
         self.said = 0
         self.role_sent = False
         template = json.dumps(self.json.chunk({"content": MARK}, None))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launchers.simulator import dialects, faults_engine, faults_http, faults_stream
+from launchers.simulator import dialects, dialects_wire, faults_engine, faults_http, faults_stream
 from launchers.simulator.twists import Twist
 
 EXPECTED: dict[type[Twist], str] = {
@@ -56,30 +56,40 @@ FAULTS: dict[str, type[Twist]] = {kind.name: kind for kind in EXPECTED}
 DIALECTS: dict[str, type[Twist]] = {
     kind.name: kind
     for kind in (
-        dialects.Pings,
-        dialects.Crlf,
-        dialects.NoSpace,
-        dialects.ByteOrderMark,
-        dialects.InOneRead,
-        dialects.Split,
+        dialects_wire.Pings,
+        dialects_wire.Crlf,
+        dialects_wire.NoSpace,
+        dialects_wire.ByteOrderMark,
+        dialects_wire.InOneRead,
+        dialects_wire.Split,
+        dialects_wire.SseFields,
         dialects.ExtraFields,
         dialects.UsageNull,
         dialects.UsageOnLastChunk,
         dialects.FinishOnText,
+        dialects.AllOnText,
         dialects.RoleWithNull,
         dialects.RoleBare,
         dialects.RoleWithText,
         dialects.ReasoningContent,
         dialects.Reasoning,
         dialects.ToolCalls,
-        dialects.DoneWithSpace,
-        dialects.CloseDelimited,
-        dialects.Gzipped,
+        dialects_wire.DoneWithSpace,
+        dialects_wire.CloseDelimited,
+        dialects_wire.Gzipped,
+        dialects_wire.GzippedStream,
         dialects.SeveralTokens,
         dialects.EarlyRole,
-        dialects.ClosesStreams,
+        dialects_wire.ClosesStreams,
     )
 }
+
+
+def listing() -> str:
+    """A line for each fault with the code it earns, then one for each dialect: they earn none."""
+    rows = [(name, EXPECTED[kind], kind.__doc__) for name, kind in FAULTS.items()]
+    rows += [(name, "-", kind.__doc__) for name, kind in DIALECTS.items()]
+    return "\n".join(f"{name:30} {code:22} {text}" for name, code, text in rows)
 
 
 def twists(names: list[str], known: dict[str, type[Twist]]) -> list[Twist]:

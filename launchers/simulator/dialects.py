@@ -1,87 +1,13 @@
-"""Ways of saying the same thing, all of which a client has to understand."""
+"""Ways of saying the same thing in JSON, all of which a client has to understand."""
 
 from __future__ import annotations
 
-import asyncio
-import gzip
-import json
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from launchers.simulator import wire
 from launchers.simulator.twists import Twist
 
 if TYPE_CHECKING:
     from launchers.simulator.answering import Answering
-
-
-class Pings(Twist):
-    """Comments between events, as keep-alive."""
-
-    name = "pings"
-
-    def bytes_out(self, answering: Answering, data: bytes) -> bytes:
-        return b": ping\n\n" + data if answering.asked.get("stream") else data
-
-
-class Crlf(Twist):
-    """Lines end in CRLF."""
-
-    name = "crlf"
-
-    def bytes_out(self, answering: Answering, data: bytes) -> bytes:
-        return data.replace(b"\n", b"\r\n") if answering.asked.get("stream") else data
-
-
-class NoSpace(Twist):
-    """No space behind `data:`."""
-
-    name = "no-space"
-
-    def bytes_out(self, answering: Answering, data: bytes) -> bytes:
-        return data.replace(b"data: ", b"data:") if answering.asked.get("stream") else data
-
-
-class ByteOrderMark(Twist):
-    """A byte-order mark before the first event."""
-
-    name = "byte-order-mark"
-
-    def event(self, answering: Answering, kind: str, value: Any) -> list[Any]:
-        return [b"\xef\xbb\xbf" + wire.event(value)] if kind == "role" else [value]
-
-
-class InOneRead(Twist):
-    """Every two tokens' events arrive in one piece."""
-
-    name = "two-in-one-read"
-
-    def frame(self, answering: Answering, data: bytes, framed: bytes) -> bytes:
-        answering.held += framed
-        if answering.request.generated % 2 and not answering.request.ended:
-            return b""
-        framed, answering.held = answering.held, b""
-        return framed
-
-
-class Split(Twist):
-    """Events are cut in two inside a UTF-8 letter; the second half comes a moment later."""
-
-    name = "split-letters"
-    letter = "–".encode()
-
-    def event(self, answering: Answering, kind: str, value: Any) -> list[Any]:
-        if kind != "text":
-            return [value]
-        value["choices"][0]["delta"]["content"] += "–"
-        return [b"data: " + json.dumps(value, ensure_ascii=False).encode() + b"\n\n"]
-
-    def frame(self, answering: Answering, data: bytes, framed: bytes) -> bytes:
-        at = data.find(self.letter)
-        if at < 0:
-            return framed
-        # The head of the chunk goes now; nothing may overtake its rest, so both are written here.
-        answering.connection.write(framed[: framed.find(self.letter) + 1])
-        return framed[framed.find(self.letter) + 1 :]
 
 
 class ExtraFields(Twist):
@@ -129,6 +55,19 @@ class FinishOnText(Twist):
         if kind == "text" and answering.request.ended:
             value["choices"][0]["finish_reason"] = answering.finish_reason
         return [value]
+
+
+class AllOnText(FinishOnText):
+    """The last text chunk carries the finish reason and the usage."""
+
+    name = "all-on-text"
+
+    def event(self, answering: Answering, kind: str, value: Any) -> list[Any]:
+        if kind == "usage":
+            return []
+        if kind == "text" and answering.request.ended:
+            value["usage"] = answering.usage(answering.request.generated)
+        return super().event(answering, kind, value)
 
 
 class RoleWithNull(Twist):
@@ -203,39 +142,6 @@ class ToolCalls(Twist):
         return [value]
 
 
-class DoneWithSpace(Twist):
-    """White space behind [DONE]."""
-
-    name = "done-with-space"
-
-    def event(self, answering: Answering, kind: str, value: Any) -> list[Any]:
-        return [b"data: [DONE] \n\n"] if kind == "done" else [value]
-
-
-class CloseDelimited(Twist):
-    """No chunked encoding: the body ends with the connection."""
-
-    name, closes = "close-delimited", True
-
-    def head(self, answering: Answering, head: bytes) -> bytes:
-        return head.replace(b"transfer-encoding: chunked", b"connection: close")
-
-    def frame(self, answering: Answering, data: bytes, framed: bytes) -> bytes:
-        return b"" if framed == wire.LAST_CHUNK else data
-
-
-class Gzipped(Twist):
-    """Whole answers come compressed."""
-
-    name = "gzip"
-
-    def bytes_out(self, answering: Answering, data: bytes) -> bytes:
-        if answering.asked.get("stream"):
-            return data
-        body = gzip.compress(data.partition(b"\r\n\r\n")[2])
-        return wire.response(200, body, extra="content-encoding: gzip\r\n")
-
-
 class SeveralTokens(Twist):
     """Three tokens an event."""
 
@@ -248,14 +154,3 @@ class EarlyRole(Twist):
 
     name = "role-early"
     profile: ClassVar[dict[str, object]] = {"role_before_prefill": True}
-
-
-class ClosesStreams(Twist):
-    """Promises keep-alive but closes after each stream, as llama.cpp does."""
-
-    name = "closes-after-stream"
-
-    def frame(self, answering: Answering, data: bytes, framed: bytes) -> bytes:
-        if framed == wire.LAST_CHUNK:
-            asyncio.get_running_loop().call_soon(answering.connection.transport.close)
-        return framed

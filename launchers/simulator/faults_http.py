@@ -212,6 +212,6 @@ class NotJson(Twist):
     name = "body-not-json"
 
     def bytes_out(self, answering: Answering, data: bytes) -> bytes:
-        if answering.asked.get("stream"):
+        if answering.asked.stream:
             return data
         return wire.response(200, data.partition(b"\r\n\r\n")[2][:-20])

@@ -185,5 +185,5 @@ class DiffersStreamed(Twist):
     name = "stream-differs"
 
     def begin(self, answering: Answering) -> None:
-        if answering.asked.get("stream"):
+        if answering.asked.stream:
             answering.words = text.answer(["streamed", *answering.request.prompt], len(answering.words))

@@ -7,7 +7,9 @@ without waiting.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 import numpy as np
 
@@ -53,6 +55,7 @@ class Counters:
     """What /metrics shows."""
 
     prompt_tokens: int = 0
+    cached_tokens: int = 0
     generated_tokens: int = 0
     iterations: int = 0
     finished: int = 0
@@ -78,11 +81,10 @@ class Scheduler:
         if request.ended:
             return
         request.ended = True
-        self.counters.aborted += 1
-        if request in self.running:
-            self.running.remove(request)
-        elif request in self.waiting:
-            self.waiting.remove(request)
+        for place in (self.running, self.waiting):
+            if request in place:
+                place.remove(request)
+                self.counters.aborted += 1
 
     @property
     def idle(self) -> bool:
@@ -97,6 +99,7 @@ class Scheduler:
         while self.waiting and self._free > 0:
             request = self.waiting.popleft()
             request.cached = request.prefilled = self._cached_prefix(request)
+            self.counters.cached_tokens += request.cached
             self.running.append(request)
         decoding = [request for request in self.running if not request.in_prefill]
         left = max(self.profile.prefill_token_budget - len(decoding), 1)
@@ -152,24 +155,23 @@ class Scheduler:
         """How many leading tokens a prefix cache would spare; at least one is always computed."""
         if not self.profile.prefix_cache:
             return 0
-        spared = 0
-        for end in self._block_ends(request):
-            if hash(tuple(request.prompt[:end])) not in self._blocks:
-                break
-            spared = end
-        return min(spared, len(request.prompt) - 1)
+        known = takewhile(self._blocks.__contains__, self._block_hashes(request))
+        return min(sum(1 for _ in known) * self.profile.cache_block, len(request.prompt) - 1)
 
     def _remember(self, request: Request) -> None:
         if not self.profile.prefix_cache:
             return
-        for end in self._block_ends(request):
-            self._blocks[hash(tuple(request.prompt[:end]))] = None
+        for block in self._block_hashes(request):
+            self._blocks[block] = None
         while len(self._blocks) > CACHED_BLOCKS:
             self._blocks.popitem(last=False)
 
-    def _block_ends(self, request: Request) -> range:
-        block = self.profile.cache_block
-        return range(block, len(request.prompt) + 1, block)
+    def _block_hashes(self, request: Request) -> Iterator[int]:
+        """A hash for each whole block of the prompt, which stands for all before it too."""
+        size, chained = self.profile.cache_block, 0
+        for end in range(size, len(request.prompt) + 1, size):
+            chained = hash((chained, *request.prompt[end - size : end]))
+            yield chained
 
 
 def _between(points: list[tuple[int, float]], at: float) -> float:

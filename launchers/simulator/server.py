@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 import uuid
 from dataclasses import dataclass, field
-from typing import Any
 
 import h11
 
-from launchers.simulator import metrics, text, wire
+from launchers.simulator import asking, metrics, text, wire
 from launchers.simulator.answering import Answering, BodyAnswering, StreamAnswering
+from launchers.simulator.asking import BadRequest, ChatRequest, TokenizeRequest
 from launchers.simulator.engine import Engine
 from launchers.simulator.profile import Profile
 from launchers.simulator.scheduler import Request
@@ -20,10 +19,7 @@ from launchers.simulator.truth import Truth, Written
 from launchers.simulator.twists import Twist, chosen
 
 MAX_BODY = 64 * 1024 * 1024
-
-
-class BadRequest(Exception):
-    """Answered with 400 and this message."""
+MAX_HEAD = 256 * 1024
 
 
 @dataclass
@@ -78,13 +74,15 @@ class Simulator:
     def answer(self, connection: Connection, headers: dict[str, str], body: bytes) -> None:
         """Take one chat completion into the scheduler. Raises BadRequest."""
         arrived_ns = time.time_ns()
-        asked = parse(body)
-        prompt = text.tokens(messages_of(asked))
-        budget = budget_of(asked, len(prompt), self.profile)
+        asked = asking.read(ChatRequest, body)
+        if asked.model not in (None, self.model):
+            raise BadRequest(f"the model {asked.model!r} is not here; it is called {self.model!r}", 404)
+        prompt = text.tokens(asked.messages)
+        budget = asked.budget(len(prompt), self.profile)
         id = headers.get("x-request-id") or uuid.uuid4().hex
         twists = chosen(self.twists, id)
         request = Request(id, prompt, budget)
-        kind = StreamAnswering if asked.get("stream") else BodyAnswering
+        kind = StreamAnswering if asked.stream else BodyAnswering
         answering = kind(self, connection, request, asked, Written(id, arrived_ns), twists)
         connection.answering = answering
         for twist in twists:
@@ -114,7 +112,7 @@ class Connection(asyncio.Protocol):
         self.answering: Answering | None = None
         self.answered = 0
         self.transport: asyncio.Transport
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=256 * 1024)
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         self._request: h11.Request | None = None
         self._body = bytearray()
 
@@ -147,13 +145,18 @@ class Connection(asyncio.Protocol):
         if close:
             self.transport.close()
             return
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=256 * 1024)
+        early, _ = self._http.trailing_data
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD)
         self._request = None
+        if early:
+            asyncio.get_running_loop().call_soon(self.data_received, early)
 
     def _read(self) -> None:
         try:
             while self._http.their_state is not h11.DONE:
                 event = self._http.next_event()
+                if self._http.they_are_waiting_for_100_continue:
+                    self.write(wire.CONTINUE)
                 if event is h11.NEED_DATA or event is h11.PAUSED or isinstance(event, h11.ConnectionClosed):
                     return
                 if isinstance(event, h11.Request):
@@ -177,7 +180,7 @@ class Connection(asyncio.Protocol):
             try:
                 self.simulator.answer(self, headers, bytes(self._body))
             except BadRequest as error:
-                self.write(wire.error(400, str(error)))
+                self.write(wire.error(error.status, str(error)))
                 self.finished()
             return
         self.write(self._small_answer(method, path))
@@ -195,14 +198,10 @@ class Connection(asyncio.Protocol):
             return wire.response(200, page.encode(), "text/plain; version=0.0.4; charset=utf-8")
         if (method, path) == ("POST", "/tokenize"):
             try:
-                asked = parse(bytes(self._body))
-                found = (
-                    text.tokens(messages_of(asked))
-                    if "messages" in asked
-                    else text.TOKEN.findall(asked.get("prompt", ""))
-                )
+                asked = asking.read(TokenizeRequest, bytes(self._body))
             except BadRequest as error:
-                return wire.error(400, str(error))
+                return wire.error(error.status, str(error))
+            found = text.tokens(asked.messages) if asked.messages else text.TOKEN.findall(asked.prompt or "")
             body = {
                 "count": len(found),
                 "max_model_len": simulator.profile.max_context,
@@ -210,42 +209,3 @@ class Connection(asyncio.Protocol):
             }
             return wire.response(200, body)
         return wire.response(404, {"detail": "Not Found"})
-
-
-def parse(body: bytes) -> dict[str, Any]:
-    try:
-        asked = json.loads(body)
-    except ValueError as error:
-        raise BadRequest(f"the body is not JSON: {error}") from None
-    if not isinstance(asked, dict):
-        raise BadRequest("the body must be a JSON object")
-    return asked
-
-
-def messages_of(asked: dict[str, Any]) -> list[tuple[str, str]]:
-    messages = asked.get("messages")
-    if not isinstance(messages, list) or not messages:
-        raise BadRequest("messages must be a non-empty list")
-    found = []
-    for message in messages:
-        role, content = (
-            (message.get("role"), message.get("content")) if isinstance(message, dict) else (None, None)
-        )
-        if role not in ("system", "user", "assistant", "tool") or not isinstance(content, str):
-            raise BadRequest("each message needs a known role and a string as content")
-        found.append((role, content))
-    return found
-
-
-def budget_of(asked: dict[str, Any], prompt_tokens: int, profile: Profile) -> int:
-    """How many tokens the answer will have."""
-    limit = asked.get("max_completion_tokens", asked.get("max_tokens", 16))
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise BadRequest("max_tokens must be a whole number above 0")
-    if prompt_tokens + limit > profile.max_context:
-        raise BadRequest(
-            f"{prompt_tokens} prompt and {limit} output tokens exceed the context of {profile.max_context}"
-        )
-    if profile.stops_after and not asked.get("ignore_eos"):
-        return min(limit, max(profile.stops_after, int(asked.get("min_tokens", 0))))
-    return limit

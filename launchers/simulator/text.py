@@ -6,6 +6,8 @@ import hashlib
 import random
 import re
 
+from launchers.simulator.asking import Message
+
 TOKEN = re.compile(r"\w+|[^\w\s]")
 TEMPLATE_TOKENS = 8  # what a chat template adds around one message
 WORDS = tuple(
@@ -20,12 +22,12 @@ WORDS = tuple(
 )
 
 
-def tokens(messages: list[tuple[str, str]]) -> list[str]:
+def tokens(messages: list[Message]) -> list[str]:
     """The prompt's tokens: words and punctuation marks, and a template's few for each message."""
     found: list[str] = []
-    for role, content in messages:
-        found += [f"<{role}>"] * TEMPLATE_TOKENS
-        found += TOKEN.findall(content)
+    for message in messages:
+        found += [f"<{message.role}>"] * TEMPLATE_TOKENS
+        found += TOKEN.findall(message.text)
     return found
 
 
