@@ -125,6 +125,10 @@ class PocketLlm(base.Engine):
         argv = [shutil.which("pocketllm") or "pocketllm", "serve", "--model", str(own.checkpoint)]
         argv += ["--backend", own.backend] if own.backend else []
         argv += ["--tensor-parallel-size", str(len(own.devices)), "--max-model-len", str(own.max_context)]
+        argv += ["--max-batch-size", str(self.width(mode)), "--served-model-name", self.served_model]
+        argv += [] if own.prefix_cache else ["--no-enable-prefix-caching"]
+        if own.prefill_chunk_tokens:
+            argv += ["--prefill-chunk-tokens", str(own.prefill_chunk_tokens)]
         argv += ["--host", "127.0.0.1", "--port", str(port), *own.extra_args]
         env = {"CUDA_VISIBLE_DEVICES": ",".join(map(str, own.devices)), **own.extra_env}
         return base.ProcessSpec("engine", argv, env)
