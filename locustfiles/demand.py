@@ -25,7 +25,7 @@ KINDS = {"chat": CHAT, "stream": STREAMING, "leave": DISCONNECTING}
 CONVERSATIONS = 16
 # Users that an open loop keeps ready, per request a second: a server may be as slow as this many seconds
 # before a request has to wait for a user (which its row then shows: it is counted from when it was due).
-USERS_PER_RATE = 20
+USERS_PER_RATE = 10
 LEAST_USERS = 32
 MOST_USERS = 900
 
@@ -206,7 +206,7 @@ class Demand:
         for level in self.levels:
             ramp_s, held_s = level.held_s - level.start_s, level.end_s - level.held_s
             in_ramp = ramp_s * (rate_before + level.value) / 2
-            if arrivals <= in_ramp:
+            if arrivals < in_ramp:
                 slope = (level.value - rate_before) / ramp_s
                 if slope == 0:
                     return level.start_s + arrivals / rate_before

@@ -19,6 +19,8 @@ from locustfiles.wavecrew import WaveCrew
 from locustfiles.waves import acceptance, users_needed
 
 SPAWN_RATE = 100.0
+# Idle users of an open loop cost next to nothing to start.
+STOCK_WITHIN_S = 2.0
 
 
 class Play(Protocol):
@@ -70,7 +72,8 @@ class Traffic:
 
     def users(self, conductor: Conductor | None, classes: list[type[User]]) -> tuple[int, float]:
         if self._demand.open_loop:
-            return _fix_counts(self._demand.users(), classes)
+            stock, _ = _fix_counts(self._demand.users(), classes)
+            return stock, max(SPAWN_RATE, stock / STOCK_WITHIN_S)
         weights = dict(self._demand.mix)
         for user_class in classes:
             user_class.fixed_count = 0

@@ -65,7 +65,7 @@ class TrafficConductor(Conductor):
         """A crew is there; one that comes late has no share in the schedule, but may have users."""
         station = self.station(id)
         if self._begin_ns:
-            self._begin(station, None)
+            self._begin(station, {})
 
     def state(self) -> dict[str, Any]:
         levels = [
@@ -80,13 +80,22 @@ class TrafficConductor(Conductor):
         return spawned and 0 < workers <= len(self.stations)
 
     def _share_out(self, first: int) -> None:
-        living = self.living()
-        for share, station in enumerate(living):
-            self._begin(station, (first, share, len(living)))
+        """From request `first` on, split those of each user class among the workers that have such users."""
+        shares: dict[str, dict[str, tuple[int, int, int]]] = {station.id: {} for station in self.living()}
+        for user, _ in self._demand.mix:
+            able = [id for id in shares if self._users_of(id).get(user)] or list(shares)
+            for share, id in enumerate(able):
+                shares[id][user] = (first, share, len(able))
+        for id, share_of_user in shares.items():
+            self._begin(self.stations[id], share_of_user)
 
-    def _begin(self, station: Station, share: tuple[int, int, int] | None) -> None:
-        at_ns = self._begin_ns + station.offset_ns
-        self.tell(crew.BEGIN, {"at_ns": at_ns, "share": share}, station)
+    def _users_of(self, id: str) -> dict[str, int]:
+        if isinstance(self._runner, MasterRunner):
+            return self._runner.clients[id].user_classes_count
+        return self._runner.user_classes_count
+
+    def _begin(self, station: Station, shares: dict[str, tuple[int, int, int]]) -> None:
+        self.tell(crew.BEGIN, {"at_ns": self._begin_ns + station.offset_ns, "shares": shares}, station)
 
     def _look_after_workers(self) -> None:
         gone = [s for s in self.stations.values() if s.id not in self._lost and self.is_lost(s)]

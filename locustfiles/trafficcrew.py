@@ -29,7 +29,7 @@ class TrafficCrew(Crew):
         self._demand = demand
         self._begun = Event()
         self._begin_ns = 0
-        self._shares: list[tuple[int, int, int]] = []
+        self._shares: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
         self._due: dict[str, Queue[Job | None]] = defaultdict(Queue)
         self._asked: Counter[int] = Counter()
         self._schedule: gevent.Greenlet[[], None] | None = None
@@ -42,8 +42,8 @@ class TrafficCrew(Crew):
         """When to begin, with which share from which request on; when to end."""
         if order == BEGIN:
             self._begin_ns = data["at_ns"]
-            if data["share"] is not None:
-                self._shares.append(tuple(data["share"]))
+            for user, (first, share, shares) in data["shares"].items():
+                self._shares[user].append((first, share, shares))
             self._begun.set()
             if self._schedule is None and self._demand.open_loop:
                 self._schedule = gevent.spawn(self._follow_the_schedule)
@@ -118,7 +118,7 @@ class TrafficCrew(Crew):
 
     def _follow_the_schedule(self) -> None:
         for number, (due_s, call) in enumerate(self._demand.arrivals()):
-            if not self._is_ours(number):
+            if not self._is_ours(number, call.user):
                 continue
             ahead_s = due_s - AHEAD_S - self._seconds()
             if ahead_s > 0:
@@ -126,9 +126,9 @@ class TrafficCrew(Crew):
             due_ns = self._begin_ns + round(due_s * 1e9)
             self._due[call.user].put(self._job(call, self._demand.wave_at(due_s), due_ns))
 
-    def _is_ours(self, number: int) -> bool:
+    def _is_ours(self, number: int, user: str) -> bool:
         """Shares change when a worker dies, from a request on that is still to come."""
-        for first, share, shares in reversed(self._shares):
+        for first, share, shares in reversed(self._shares[user]):
             if number >= first:
                 return number % shares == share
         return False

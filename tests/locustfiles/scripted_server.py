@@ -2,7 +2,7 @@
 
 Prints its port; ends with its standard input. It has W slots, takes `--token-ms` a token however many run,
 and cancels what its client leaves. `--script` replaces the answer of requests whose x-request-id contains a
-text, as `ladder-4=hang`.
+text, as `ladder-4=hang`. With `--stall-at` the whole server stands still for a while at that request.
 """
 
 import argparse
@@ -16,10 +16,13 @@ PROMPT_TOKENS = 100
 
 
 class Server:
-    def __init__(self, width: int, token_s: float, script: dict[str, str]) -> None:
+    def __init__(self, width: int, token_s: float, script: dict[str, str], stall: tuple[int, float]) -> None:
         self.slots = asyncio.Semaphore(width)
         self.token_s = token_s
         self.script = script
+        self.stall_at, self.stall_s = stall
+        self.going = asyncio.Event()
+        self.going.set()
         self.running = 0
         self.waiting = 0
         self.served = 0
@@ -69,6 +72,10 @@ class Server:
 
     async def generate(self, asked: dict[str, Any], scripted: str, writer: Any) -> None:
         self.served += 1
+        if self.served == self.stall_at:
+            self.going.clear()
+            asyncio.get_running_loop().call_later(self.stall_s, self.going.set)
+        await self.going.wait()
         name, count = f"chatcmpl-{self.served}", asked["max_tokens"]
         usage = {
             "prompt_tokens": PROMPT_TOKENS,
@@ -117,9 +124,12 @@ async def main() -> None:
     parser.add_argument("--width", type=int, default=8)
     parser.add_argument("--token-ms", type=float, default=2.0)
     parser.add_argument("--script", nargs="*", default=[])
+    parser.add_argument("--stall-at", type=int, default=0)
+    parser.add_argument("--stall-s", type=float, default=1.0)
     options = parser.parse_args()
     script = dict(entry.split("=", 1) for entry in options.script)
-    server = Server(options.width, options.token_ms / 1000, script)
+    stall = (options.stall_at, options.stall_s)
+    server = Server(options.width, options.token_ms / 1000, script, stall)
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, limit=1 << 20)
     print(listening.sockets[0].getsockname()[1], flush=True)
     stdin = asyncio.StreamReader()
