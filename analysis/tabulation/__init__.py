@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.measured import Measured
-from analysis.tabulation import context, interleave, seed, streaming, trust
+from analysis.tabulation import context, interleave, seed, streaming, traffic, trust
 from analysis.tabulation.table import Column, Table
 
 __all__ = ["Column", "Table", "build"]
@@ -16,6 +16,7 @@ def build(measured: Measured) -> list[Table]:
     tables += [seed.head_to_head(measured, mode) for mode in modes]
     tables += [seed.throughput(measured), interleave.interleave(measured), streaming.streaming(measured)]
     tables += [context.long_context(measured, mode) for mode in measured.run.modes]
+    tables += [traffic.rates(measured), traffic.tokens(measured)]
     tables += [interleave.fairness(measured), streaming.stream_times(measured), streaming.reclaim(measured)]
     tables += [trust.batching(measured), trust.start_spread(measured), trust.memory(measured)]
     tables += [trust.measurement_error(measured), trust.counts(measured)]

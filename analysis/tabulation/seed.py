@@ -35,7 +35,7 @@ def single(measured: Measured) -> Table:
         [Column("server", "Server"), Column("wall_s", "Wall (s)"), Column("output_tok_s", "Output tok/s", 2),
          Column("result", "Result")],
     )  # fmt: skip
-    for arm in measured.run.arms:
+    for arm in measured.run.arms if 1 in measured.levels else []:
         waves = measured.of(arm, "single")
         failed = waves[waves["ok"] < waves["requests"]]
         result = "not measured" if waves.empty else "pass" if failed.empty else "fail"

@@ -60,7 +60,8 @@ def stream_times(measured: Measured) -> Table:
          Column("tokens_from", "Tokens from"), Column("clock", "Clock")],
     )  # fmt: skip
     for arm in measured.run.arms:
-        streamed = arm.recorded[(arm.recorded["stream"] == 1) & arm.recorded["ttft_ms"].notna()]
+        rows = arm.recorded[arm.recorded["case"] != "traffic"]
+        streamed = rows[(rows["stream"] == 1) & rows["ttft_ms"].notna()]
         for (case, at_once), rows in streamed.groupby(["case", "count"], sort=False):
             count = int(str(at_once))
             if case == "disconnect" and count == 1:

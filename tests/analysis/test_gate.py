@@ -75,15 +75,16 @@ def test_every_verdict_is_a_test_case(runs: Path, tmp_path: Path) -> None:
     assert document.skipped > 0
 
 
-STATS = """Type,Name,Request Count,Failure Count,Median Response Time,Average Response Time,Min Response Time,\
-Max Response Time,Average Content Size,Requests/s,Failures/s,50%,66%,75%,80%,90%,95%,98%,99%,99.9%,99.99%,100%
-GET,/,90,2,120,131.5,80,410,12,9.0,0.2,120,130,140,150,200,250,300,400,410,410,410
-,Aggregated,90,2,120,131.5,80,410,12,9.0,0.2,120,130,140,150,200,250,300,400,410,410,410
+PERCENTILES = "50%,66%,75%,80%,90%,95%,98%,99%,99.9%,99.99%,100%"
+TIMES = "120,130,140,150,200,250,300,400,410,410,410"
+STATS = f"""Type,Name,Request Count,Failure Count,Median Response Time,Average Response Time,\
+Min Response Time,Max Response Time,Average Content Size,Requests/s,Failures/s,{PERCENTILES}
+GET,/,90,2,120,131.5,80,410,12,9.0,0.2,{TIMES}
+,Aggregated,90,2,120,131.5,80,410,12,9.0,0.2,{TIMES}
 """
-HISTORY = """Timestamp,User Count,Type,Name,Requests/s,Failures/s,50%,66%,75%,80%,90%,95%,98%,99%,99.9%,99.99%,\
-100%,Total Request Count,Total Failure Count
-1700000000,0,,Aggregated,0,0,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,0,0
-1700000010,5,,Aggregated,9,0,120,130,140,150,200,250,300,400,410,410,410,90,2
+HISTORY = f"""Timestamp,User Count,Type,Name,Requests/s,Failures/s,{PERCENTILES},Total Request Count
+1700000000,0,,Aggregated,0,0,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,N/A,0
+1700000010,5,,Aggregated,9,0,{TIMES},90
 """
 FAILURES = "Method,Name,Error,Occurrences,First Seen,Last Seen\nGET,/,\"HTTPError('500')\",2,-,-\n"
 

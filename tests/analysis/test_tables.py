@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,8 @@ import pytest
 from rich.console import Console
 
 from analysis import compare, load, load_many, print_report, report, results, summary, tables
+from analysis.reading import pack
+from analysis.schema import EVENT_TYPES, REQUEST_TYPES
 from tests.analysis.made_run import Asked, Engine, MadeArm, make_run
 
 
@@ -247,3 +250,32 @@ def test_runs_side_by_side_are_compared(tmp_path: Path) -> None:
     two = make_run(tmp_path / "two", {"beta": Engine(speed=1.3)}, repeats=3)
     found = tables(load_many([one, two]))["head_to_head"]
     assert set(found["alpha_beta_finding"]) == {"faster"}
+
+
+def test_traffic_latency_counts_from_the_time_a_request_was_due(tmp_path: Path) -> None:
+    arm = MadeArm("mine", "external", "batch", Engine(), noise=0.0)
+    arm.wave("traffic", "traffic", 0, 1, [Asked(64, 0.1 * n, stream=True) for n in range(20)])
+    for row in arm.rows:
+        row["scheduled_ns"] -= 200_000_000
+    arm.rows[-1] |= {"outcome": "unfinished", "latency_ms": "", "ttft_ms": "", "last_token_ms": ""}
+    arm.write(tmp_path)
+    run = load(tmp_path)
+    found = tables(run)["traffic"].iloc[0]
+    ended = run.arms[0].requests["latency_ms"].dropna()
+    assert found["latency_p50_s"] == pytest.approx(ended.median() / 1000 + 0.2)
+    assert (found["requests"], found["ok"], found["in_flight"]) == (20, 19, "1 (5.0%)")
+    assert "traffic_tokens" in tables(run)
+
+
+def test_large_runs_are_read_from_parquet_and_say_the_same(run_dir: Path) -> None:
+    expected = tables(load(run_dir))
+    for arm in load(run_dir).arms:
+        pack(arm.path, "requests.csv", REQUEST_TYPES)
+        pack(arm.path, "events.csv", EVENT_TYPES)
+        for name in ("requests.csv", "events.csv"):
+            (arm.path / name).write_text("")  # so that nothing else can have been read
+            os.utime(arm.path / name, (0, 0))
+    found = tables(load(run_dir))
+    assert list(found) == list(expected)
+    for name, frame in expected.items():
+        pd.testing.assert_frame_equal(found[name], frame)
