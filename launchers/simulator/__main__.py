@@ -23,7 +23,7 @@ def run(
     profile: Annotated[str, typer.Option(help="Name of a profile, or a TOML file.")] = "tiny",
     mode: Annotated[str, typer.Option(help="batch or serial.")] = "batch",
     host: str = "127.0.0.1",
-    port: int = 8000,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one, named in the log.")] = 8000,
     width: Annotated[int | None, typer.Option(help="Slots; the profile's own if not given.")] = None,
     time_scale: Annotated[float, typer.Option(min=1e-3, help="Engine seconds in one real second.")] = 1.0,
     truth: Annotated[Path | None, typer.Option(help="Folder for truth.csv and truth_events.csv.")] = None,
@@ -39,19 +39,17 @@ def run(
     if list_faults:
         print(catalogue.listing())
         return
-    changes = list(set_ or [])
-    if width is not None:
-        changes.append(f"width={width}")
+    changes = [*(set_ or []), *([f"width={width}"] if width is not None else [])]
     try:
         twists = catalogue.twists(fault or [], FAULTS) + catalogue.twists(dialect or [], DIALECTS)
         asked = profiles.load(profile, mode, changes)
-        chosen = asked.model_copy(
-            update={key: value for twist in twists for key, value in twist.profile.items()}
+        written = Truth(truth) if truth else None
+        simulator = Simulator(
+            catalogue.twisted(asked, twists), served_model_name, time_scale, written, twists
         )
-        told = chosen if any(twist.clamps for twist in twists) else asked
-        simulator = Simulator(chosen, served_model_name, time_scale, Truth(truth) if truth else None, twists)
     except (ValueError, OSError) as error:
         sys.exit(_complain(str(error)))
+    told = simulator.profile if any(twist.clamps for twist in twists) else asked
     sys.exit(asyncio.run(serve(simulator, host, port, told.width)))
 
 

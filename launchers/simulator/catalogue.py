@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launchers.simulator import dialects, dialects_wire, faults_engine, faults_http, faults_stream
+from launchers.simulator.profile import Profile
 from launchers.simulator.twists import Twist
 
 EXPECTED: dict[type[Twist], str] = {
@@ -100,7 +101,15 @@ def twists(names: list[str], known: dict[str, type[Twist]]) -> list[Twist]:
         if name not in known:
             raise ValueError(f"no {name!r}; known: {', '.join(sorted(known))}")
         try:
-            made.append(known[name](float(share or 1)))
+            part = float(share or 1)
         except ValueError:
-            raise ValueError(f"{text}: the share must be a number from 0 to 1") from None
+            part = -1.0
+        if not 0 < part <= 1:
+            raise ValueError(f"{text}: the share must be a number above 0, at most 1")
+        made.append(known[name](part))
     return made
+
+
+def twisted(profile: Profile, twists: list[Twist]) -> Profile:
+    """The profile with what the twists change about the whole engine."""
+    return profile.model_copy(update={key: value for twist in twists for key, value in twist.profile.items()})

@@ -82,4 +82,4 @@ def load(name: str, mode: str, changes: list[str]) -> Profile:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"{path}: {key}: {first['msg']}") from error
+        raise ValueError(f"profile {name!r}: {key}: {first['msg']}") from error

@@ -155,12 +155,12 @@ class Connection(asyncio.Protocol):
         try:
             while self._http.their_state is not h11.DONE:
                 event = self._http.next_event()
-                if self._http.they_are_waiting_for_100_continue:
-                    self.write(wire.CONTINUE)
                 if event is h11.NEED_DATA or event is h11.PAUSED or isinstance(event, h11.ConnectionClosed):
                     return
                 if isinstance(event, h11.Request):
                     self._request, self._body = event, bytearray()
+                    if self._http.they_are_waiting_for_100_continue:
+                        self.write(wire.CONTINUE)
                 elif isinstance(event, h11.Data):
                     self._body += event.data
                     if len(self._body) > MAX_BODY:
