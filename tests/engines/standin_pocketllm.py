@@ -1,4 +1,4 @@
-"""A stand-in for PocketLLM's native server: its whole command line, its ranks, its traps; answers by the simulator.
+"""A stand-in for PocketLLM's native server: its command line, ranks and traps; the simulator answers.
 
 What it enforces is taken from release 0.1.1: flags and their values, the messages and exit codes of a wrong
 start, the NCCL id file and the command channel between ranks, the lines on stderr, SO_REUSEPORT, "listening"
@@ -158,8 +158,8 @@ def serve(values: dict[str, str]) -> None:
     asked, budget = int(values.get("--max-batch-size", "1")), int(values.get("--prefill-token-budget", "0"))
     slots = min(asked, int(os.environ.get("STANDIN_MAX_SLOTS", asked)))
     if slots < asked:
-        line = f"BatchScheduler: engine declares max_slots={slots}; running at width {slots} instead of the requested"
-        print(f"{line} {asked}", file=sys.stderr)
+        clamp = f"running at width {slots} instead of the requested {asked}"
+        print(f"BatchScheduler: engine declares max_slots={slots}; {clamp}", file=sys.stderr)
     if "--max-batch-size" in values:
         batches = "yes" if slots > 1 else "no"
         declared = f"(engine declares max_slots={slots}, continuous_batching={batches})"

@@ -1,4 +1,4 @@
-"""A stand-in for `pocketllm serve`: the flags of release 0.1.1, and a /ready that says 503 until it is loaded."""
+"""A stand-in for `pocketllm serve`: the flags of release 0.1.1; /ready says 503 until it is loaded."""
 
 from __future__ import annotations
 
