@@ -49,4 +49,5 @@ def _open(path: Path, head: str) -> TextIO:
     file = path.open("a", encoding="utf-8")
     if file.tell() == 0:
         file.write(head)
+        file.flush()
     return file

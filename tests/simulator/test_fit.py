@@ -49,9 +49,9 @@ def test_the_interleave(engine: str, mode: str) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_long_contexts(engine: str) -> None:
     costs = profile.load(f"{engine}-2080ti-tp4-long", "batch", [])
-    for row in LONG.itertuples(index=False):
-        tokens = int(row.prompt_tokens)
+    for row in LONG.to_dict("records"):
+        tokens = int(row["prompt_tokens"])
         [(ttft, wall)] = play(costs, [(0.0, tokens, 128)])
-        assert tokens / ttft == pytest.approx(getattr(row, f"{engine}_prefill_tok_s"), rel=0.03)
-        assert 127 / (wall - ttft) == pytest.approx(getattr(row, f"{engine}_decode_tok_s"), rel=0.03)
-        assert wall == pytest.approx(getattr(row, f"{engine}_wall_s"), rel=0.03)
+        assert tokens / ttft == pytest.approx(row[f"{engine}_prefill_tok_s"], rel=0.03)
+        assert 127 / (wall - ttft) == pytest.approx(row[f"{engine}_decode_tok_s"], rel=0.03)
+        assert wall == pytest.approx(row[f"{engine}_wall_s"], rel=0.03)

@@ -13,8 +13,11 @@ import pytest
 from tests.simulator.serving import Engine, serving
 
 USER = [{"role": "user", "content": "Say it."}]
-WITH_USAGE = {"stream": True, "stream_options": {"include_usage": True}}
-COUNTED = {"stream": True, "stream_options": {"include_usage": True, "continuous_usage_stats": True}}
+WITH_USAGE: dict[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+COUNTED: dict[str, Any] = {
+    "stream": True,
+    "stream_options": {"include_usage": True, "continuous_usage_stats": True},
+}
 
 
 @pytest.fixture(scope="module")
