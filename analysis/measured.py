@@ -23,7 +23,10 @@ class Measured:
         self.waves = waves(run)
         self.forced: list[str] = []
         self._force = force
+        # Tables, plots, verdicts and sentences ask for the same figures: each is worked out once.
         self._refusals: dict[tuple[str, str], str] = {}
+        self._chosen: dict[tuple[str, str, int | None], pd.DataFrame] = {}
+        self._ratios: dict[tuple[str, str, int, str], Estimate] = {}
 
     @property
     def levels(self) -> list[int]:
@@ -33,11 +36,14 @@ class Measured:
 
     def of(self, arm: Arm, case: str, count: int | None = None) -> pd.DataFrame:
         """The recorded waves of one case (and level) of an arm, by repeat."""
-        mine = arm_waves(arm)
-        chosen = mine[(mine["case"] == case) & (mine["repeat"] > 0)]
-        if count is not None:
-            chosen = chosen[chosen["count"] == count]
-        return chosen.sort_values("repeat")
+        key = (arm.name, case, count)
+        if key not in self._chosen:
+            mine = arm_waves(arm)
+            wanted = (mine["case"] == case) & (mine["repeat"] > 0)
+            if count is not None:
+                wanted &= mine["count"] == count
+            self._chosen[key] = mine[wanted].sort_values("repeat")
+        return self._chosen[key]
 
     def level(self, arm: Arm | None, count: int, column: str) -> Estimate:
         """The median of a wave's `column` at one level of the ladder."""
@@ -50,6 +56,12 @@ class Measured:
         """top / bottom of a wave's `column` at one level; refused where the two did not do the same work."""
         if top is None or bottom is None:
             return UNKNOWN
+        key = (top.name, bottom.name, count, column)
+        if key not in self._ratios:
+            self._ratios[key] = self._ratio(top, bottom, count, column)
+        return self._ratios[key]
+
+    def _ratio(self, top: Arm, bottom: Arm, count: int, column: str) -> Estimate:
         above, below = (self.of(arm, _case(count), count) for arm in (top, bottom))
         if above.empty or below.empty:
             return UNKNOWN

@@ -69,20 +69,18 @@ def round_step(size: float) -> float:
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Round values, as many kinds of them as it takes to have four, none close behind another."""
+    """Round values: evenly stepped on a short scale, by the decade on a long one."""
+    if high / low < 3:
+        step = round_step((high - low) / 6)
+        return [n * step for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     found: list[float] = []
-    for factors in ((1, 2, 5), (1, 1.5, 2, 3, 5, 7), [n / 10 for n in range(10, 100)]):
+    for factors in ((1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
         values = [factor * 10.0**power for power in powers for factor in factors]
         found = [value for value in values if low <= value <= high]
         if len(found) >= 4:
             break
-    least = (high / low) ** (1 / 12)
-    kept: list[float] = []
-    for value in reversed(found):
-        if not kept or kept[-1] / value >= least:
-            kept.append(value)
-    return kept[::-1]
+    return found
 
 
 def figure(value: float) -> str:

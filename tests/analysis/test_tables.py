@@ -14,6 +14,7 @@ from rich.console import Console
 
 from analysis import compare, load, load_many, print_report, report, results, summary, tables
 from analysis.reading import pack
+from analysis.rundata import load_arm
 from analysis.schema import EVENT_TYPES, REQUEST_TYPES
 from tests.analysis.made_run import Asked, Engine, MadeArm, make_run
 
@@ -279,3 +280,39 @@ def test_large_runs_are_read_from_parquet_and_say_the_same(run_dir: Path) -> Non
     assert list(found) == list(expected)
     for name, frame in expected.items():
         pd.testing.assert_frame_equal(found[name], frame)
+
+
+def test_a_silent_prompt_cache_shows_in_the_time_to_first_token(tmp_path: Path) -> None:
+    arms = []
+    for name, share in (("honest", 1.0), ("caching", 0.2)):
+        arm = MadeArm(f"{name}-batch", name, "batch", Engine(), noise=0.0)
+        for repeat in (1, 2, 3):
+            arm.wave(f"long_context-512-r{repeat}", "long_context", 1, repeat, [Asked(512, stream=True)])
+        for number, row in enumerate(arm.rows):
+            row |= {"payload_sha256": "the same bytes", "cached_tokens": ""}
+            row["ttft_ms"] = str(float(row["ttft_ms"]) * (share if number else 1.0))
+        arm.write(tmp_path)
+        arms.append(load_arm(tmp_path / arm.name))
+    failed = {v["check"] for v in compare(*arms) if v["status"] == "fail"}
+    assert failed == {"compare.cache"}
+
+
+def test_arms_that_take_turns_are_paired_by_repeat(tmp_path: Path) -> None:
+    """A B A B on a machine that gets slower: paired, the difference shows; side by side it would not."""
+    made = [MadeArm(f"{name}-batch", name, "batch", Engine(), noise=0.005) for name in ("a", "b")]
+    for block in range(8):
+        for arm, slower in zip(made, (1.0, 1.06), strict=True):
+            arm.engine = Engine(speed=slower * (1 + 0.1 * block))
+            arm.now_s = 100.0 * block + 50.0 * (slower > 1)
+            for count in (1, 2):
+                case = "single" if count == 1 else "ladder"
+                arm.wave(f"{case}-{count}-r{block + 1}", case, count, block + 1, [Asked()] * count)
+    for arm in made:
+        arm.write(tmp_path)
+    assert set(tables(load(tmp_path))["head_to_head"]["a_b_finding"]) == {"faster"}
+    for arm in made[1:]:  # the same figures, but all of b after all of a
+        for row in arm.rows:
+            row["sent_ns"] += 10**12
+            row["scheduled_ns"] += 10**12
+        arm.write(tmp_path)
+    assert set(tables(load(tmp_path))["head_to_head"]["a_b_finding"]) == {"no difference shown"}
