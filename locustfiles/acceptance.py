@@ -12,6 +12,7 @@ All arguments: python -m locustfiles.settings
 from locust import LoadTestShape
 
 from locustfiles import stage
+from locustfiles.plays import Tick
 from locustfiles.users import ChatUser, DisconnectingChatUser, StreamingChatUser
 
 __all__ = ["AcceptanceShape", "ChatUser", "DisconnectingChatUser", "StreamingChatUser"]
@@ -22,6 +23,6 @@ class AcceptanceShape(LoadTestShape):
 
     play = "acceptance"
 
-    def tick(self) -> tuple[int, float] | None:
+    def tick(self) -> Tick | None:
         """Locust asks every second; None ends the test."""
         return stage.current().users()

@@ -17,8 +17,10 @@ from locust.env import Environment
 from locust.runners import STATE_MISSING, MasterRunner
 
 from locustfiles import crew
+from locustfiles.live import Live
 from locustfiles.rows import ArmFiles, Record, RequestRow
 from locustfiles.settings import Settings
+from locustfiles.transport import in_flight
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class Conductor:
 
     def __init__(self, environment: Environment, settings: Settings, files: ArmFiles) -> None:
         assert environment.runner is not None
+        self.live: Live | None = None
         self.settings = settings
         self.status = "running"
         self.counts: Counter[str] = Counter()
@@ -80,6 +83,13 @@ class Conductor:
         self.counts["unfinished" if record.row.outcome == "unfinished" else "finished"] += 1
         self.counts["sent"] += record.row.sent_ns is not None
         self.files.write(record)
+        if self.live is not None:
+            self.live.keep(record.row, str(self.files.folder))
+
+    @property
+    def running(self) -> int:
+        """Requests in flight, as far as the crews have told."""
+        return in_flight() + sum(s.started - s.ended for s in self.stations.values() if s.name)
 
     def state(self) -> dict[str, Any]:
         """What conduct.json says."""

@@ -22,6 +22,8 @@ SPAWN_RATE = 100.0
 # Idle users of an open loop cost next to nothing to start.
 STOCK_WITHIN_S = 2.0
 
+Tick = tuple[int, float, list[type[User]] | None]
+
 
 class Play(Protocol):
     """What is played, the same in every process."""
@@ -30,8 +32,8 @@ class Play(Protocol):
     def first_wave(self) -> str:
         """The name of the first wave, by which a folder shows whether it holds this run already."""
 
-    def users(self, conductor: Conductor | None, classes: list[type[User]]) -> tuple[int, float]:
-        """How many users there should be now, and how many a second to start; prepares their classes."""
+    def users(self, conductor: Conductor | None, classes: list[type[User]]) -> Tick:
+        """How many users there should be now, how many a second to start, of which classes (None: all)."""
 
     def crew(self, sender: Sender, settings: Settings, worker: str, batches: bool) -> Crew:
         """Those who send, in a process with users."""
@@ -50,7 +52,7 @@ class Acceptance:
     def first_wave(self) -> str:
         return self._waves[0].name
 
-    def users(self, conductor: Conductor | None, classes: list[type[User]]) -> tuple[int, float]:
+    def users(self, conductor: Conductor | None, classes: list[type[User]]) -> Tick:
         return _fix_counts(users_needed(self._waves), classes)
 
     def crew(self, sender: Sender, settings: Settings, worker: str, batches: bool) -> Crew:
@@ -70,16 +72,17 @@ class Traffic:
     def first_wave(self) -> str:
         return self._demand.levels[0].name
 
-    def users(self, conductor: Conductor | None, classes: list[type[User]]) -> tuple[int, float]:
+    def users(self, conductor: Conductor | None, classes: list[type[User]]) -> Tick:
         if self._demand.open_loop:
-            stock, _ = _fix_counts(self._demand.users(), classes)
-            return stock, max(SPAWN_RATE, stock / STOCK_WITHIN_S)
+            stock, _, _ = _fix_counts(self._demand.users(), classes)
+            return stock, max(SPAWN_RATE, stock / STOCK_WITHIN_S), None
         weights = dict(self._demand.mix)
-        for user_class in classes:
+        wanted = [user_class for user_class in classes if user_class.__name__ in weights]
+        for user_class in wanted:
             user_class.fixed_count = 0
-            user_class.weight = weights.get(user_class.__name__, 0)
+            user_class.weight = weights[user_class.__name__]
         elapsed_s = conductor.elapsed_s if isinstance(conductor, TrafficConductor) else 0.0
-        return self._demand.users_at(elapsed_s), SPAWN_RATE
+        return self._demand.users_at(elapsed_s), SPAWN_RATE, wanted
 
     def crew(self, sender: Sender, settings: Settings, worker: str, batches: bool) -> Crew:
         return TrafficCrew(sender, settings, worker, batches, self._demand)
@@ -91,7 +94,7 @@ class Traffic:
 PLAYS: dict[str, type[Acceptance] | type[Traffic]] = {"acceptance": Acceptance, "traffic": Traffic}
 
 
-def _fix_counts(needed: Counter[str], classes: list[type[User]]) -> tuple[int, float]:
+def _fix_counts(needed: Counter[str], classes: list[type[User]]) -> Tick:
     for user_class in classes:
         user_class.fixed_count = needed[user_class.__name__]
-    return needed.total(), SPAWN_RATE
+    return needed.total(), SPAWN_RATE, None

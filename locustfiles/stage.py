@@ -19,14 +19,17 @@ from locust import events
 from locust.env import Environment
 from locust.rpc import Message
 from locust.runners import MasterRunner, Runner, WorkerRunner
+from locust.web import WebUI
 
 from locustfiles import crew as messages
 from locustfiles.conductor import Conductor
 from locustfiles.crew import Crew
-from locustfiles.plays import PLAYS, Play
+from locustfiles.live import Live
+from locustfiles.plays import PLAYS, Play, Tick
 from locustfiles.rows import ArmFiles
 from locustfiles.selfwatch import SelfWatch
 from locustfiles.settings import Settings, SettingsError, add_arguments
+from locustfiles.webtab import add_tab
 
 logger = logging.getLogger(__name__)
 
@@ -49,11 +52,22 @@ class Stage:
         self._runner = runner
         self._files: ArmFiles | None = None
         self._watch: SelfWatch | None = None
+        self._live: Live | None = None
         self._register_messages()
         if isinstance(runner, WorkerRunner):
             # Fired in reverse order: before the worker tells the master that it quits.
             quitting: Any = environment.events.quitting
             quitting.add_listener(self._hand_over)
+
+    def show_on(self, web_ui: WebUI) -> None:
+        """Add our tab to the web page."""
+        self._live = Live()
+        add_tab(
+            web_ui,
+            self._live,
+            running=lambda: self.conductor.running if self.conductor is not None else 0,
+            folder=lambda: self._files.folder if self._files is not None else None,
+        )
 
     def plan(self) -> None:
         """Read the arguments; SettingsError if they cannot be followed."""
@@ -69,8 +83,8 @@ class Stage:
         except OSError as error:
             raise SettingsError(f"--out cannot be written: {error}") from None
 
-    def users(self) -> tuple[int, float] | None:
-        """How many users there should be now, and how many to start a second; None when all is over."""
+    def users(self) -> Tick | None:
+        """What a shape's tick gives: how many users there should be now; None when all is over."""
         if self._failed or (self._running and self.conductor is not None and self.conductor.over):
             return None
         if not self._running:
@@ -90,7 +104,7 @@ class Stage:
         try:
             self.plan()
             if self._conducts:
-                self._files = ArmFiles(fresh_folder(self.settings.out, self.play.first_wave))
+                self._files = ArmFiles(fresh_folder(self.settings, self.play.first_wave))
         except (SettingsError, OSError) as error:
             logger.error("cannot start: %s", error)
             self._failed = True
@@ -102,6 +116,9 @@ class Stage:
         self._watch.start()
         if self._files is not None:
             self.conductor = self.play.conductor(self._environment, self.settings, self._files)
+            self.conductor.live = self._live
+            if self._live is not None:
+                self._live.begin()
         if self._has_users:
             self.crew = self.play.crew(self._runner, self.settings, worker, bool(worker))
         # Reading late is measuring late: where the system allows, go before the engine for the moments that
@@ -159,16 +176,18 @@ class Stage:
             self.conductor.hear(msg.type, msg.node_id, msg.data)
 
 
-def fresh_folder(folder: Path, wave: str) -> Path:
-    """The folder, or one named after it if its rows already hold this wave: never two runs in one file."""
+def fresh_folder(settings: Settings, wave: str) -> Path:
+    """--out, or a folder named after it: rows are added only to those of the same arm's earlier repeats."""
+    folder = settings.out
     for number in range(1, 1000):
         candidate = folder if number == 1 else folder.with_name(f"{folder.name}-{number}")
         rows = candidate / "requests.csv"
         if not rows.exists():
             return candidate
         with rows.open(newline="", encoding="utf-8") as file:
-            if all(row.get("wave") != wave for row in csv.DictReader(file)):
-                return candidate
+            known = {row.get("wave") for row in csv.DictReader(file)}
+        if settings.first_repeat > 1 and wave not in known:
+            return candidate
     raise OSError(f"{folder} and 999 folders named after it hold runs already: choose another --out")
 
 
@@ -181,9 +200,11 @@ def current() -> Stage:
     return _stage
 
 
-def _set_up(environment: Environment, runner: Runner, **_: Any) -> None:
+def _set_up(environment: Environment, runner: Runner, web_ui: WebUI | None, **_: Any) -> None:
     global _stage
     _stage = Stage(environment, runner)
+    if web_ui is not None:
+        _stage.show_on(web_ui)
     if isinstance(runner, MasterRunner) and environment.parsed_options is not None:
         # The users of a worker that died come back on those that live.
         environment.parsed_options.enable_rebalancing = True

@@ -12,6 +12,7 @@ Users who ask again as soon as they are answered, or requests that come when the
 from locust import LoadTestShape
 
 from locustfiles import stage
+from locustfiles.plays import Tick
 from locustfiles.users import ChatUser, DisconnectingChatUser, StreamingChatUser
 
 __all__ = ["ChatUser", "DisconnectingChatUser", "StreamingChatUser", "TrafficShape"]
@@ -22,6 +23,6 @@ class TrafficShape(LoadTestShape):
 
     play = "traffic"
 
-    def tick(self) -> tuple[int, float] | None:
+    def tick(self) -> Tick | None:
         """Locust asks every second; None ends the test."""
         return stage.current().users()
