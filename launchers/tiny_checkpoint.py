@@ -31,6 +31,12 @@ CHAT_TEMPLATE = (
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+# How Qwen2's tokenizer cuts text into words. transformers gives every Qwen2 model this cut, whatever
+# tokenizer.json says, and llama.cpp knows it by name: with another one the engines would count differently.
+QWEN2_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 TEXT_MODULES = (
     "argparse",
     "asyncio",
@@ -134,10 +140,16 @@ def random_weights(size: Size) -> Weights:
 
 def write_tokenizer(folder: Path, size: Size) -> dict[str, Any]:
     """A byte-level BPE trained on the standard library's docstrings; returns what tokenizer.json holds."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(QWEN2_WORDS), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=size.vocabulary,
@@ -150,7 +162,7 @@ def write_tokenizer(folder: Path, size: Size) -> dict[str, Any]:
     tokenizer.add_tokens(filler)
     tokenizer.save(str(folder / "tokenizer.json"))
     settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
+        "tokenizer_class": "Qwen2Tokenizer",
         "model_max_length": size.context,
         "eos_token": "<|im_end|>",
         "pad_token": "<|endoftext|>",
@@ -218,7 +230,7 @@ def write_gguf(path: Path, size: Size, weights: Weights, tokenizer: dict[str, An
     writer.add_rope_freq_base(10000.0)
     writer.add_layer_norm_rms_eps(1e-6)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(tokens)
     writer.add_token_types([TokenType.CONTROL if t in SPECIAL else TokenType.NORMAL for t in tokens])
     merges = tokenizer["model"]["merges"]
