@@ -17,6 +17,9 @@ from launchers import tiny_checkpoint
 from launchers.engines import base
 
 RUNNER = Path(__file__).with_name("llamacpp_runner.py")
+# An idle connection keeps a thread of its HTTP server for five seconds. With its own number, a few more than
+# slots, requests on new connections wait for that time without reaching the scheduler.
+HTTP_THREADS = 64
 VERSION = re.compile(r"version: (\S+)")
 
 
@@ -79,7 +82,7 @@ class LlamaCpp(base.Engine):
         if binary:
             argv = [binary, "-m", str(gguf), "--host", "127.0.0.1", "--port", str(port), "-np", str(slots)]
             argv += ["-c", str(context), "-t", str(own.threads), "--alias", self.served_model, "--metrics"]
-            argv += ["--slots", "--no-ui", "-fit", "off"]
+            argv += ["--slots", "--no-ui", "-fit", "off", "--threads-http", str(HTTP_THREADS)]
             argv += [] if own.prompt_cache else ["--cache-ram", "0"]
             argv += ["--no-cont-batching"] if mode == "static" else []
         else:
@@ -90,6 +93,7 @@ class LlamaCpp(base.Engine):
                 "slots": slots,
                 "context": context,
                 "threads": own.threads,
+                "http_threads": HTTP_THREADS,
                 "continuous": mode != "static",
                 "prompt_cache": own.prompt_cache,
             }

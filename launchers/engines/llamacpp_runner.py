@@ -22,6 +22,7 @@ def main() -> None:
     params.cont_batching = asked["continuous"]
     params.cpuparams.n_threads = asked["threads"]
     params.cpuparams_batch.n_threads = asked["threads"]
+    params.n_threads_http = asked["http_threads"]
     params.endpoint_metrics = True
     params.endpoint_slots = True
     params.fit_params = False
