@@ -67,7 +67,11 @@ class Size:
         return self.hidden // self.head_dim
 
 
-SIZES = {"5m": Size(), "30m": Size(hidden=512, layers=8, mlp=2048)}
+SIZES = {
+    "5m": Size(),
+    "15m": Size(hidden=384, layers=6, mlp=1536),
+    "30m": Size(hidden=512, layers=8, mlp=2048),
+}
 
 
 def checkpoint(size: str = "5m", folder: Path | None = None) -> Path:
