@@ -40,11 +40,18 @@ class Playing:
     holders: dict[str, Station] = field(default_factory=dict)
     ready: set[str] = field(default_factory=set)
     rows: dict[str, RequestRow] = field(default_factory=dict)
+    fired_ns: int = 0
 
     @property
     def missing(self) -> list[str]:
         """Requests that have not ended."""
         return [request for request in self.holders if request not in self.rows]
+
+    @property
+    def in_flight(self) -> int:
+        """Requests that must have been sent by now and have not ended."""
+        since_s = (time.time_ns() - self.fired_ns) / 1e9
+        return sum(call.request not in self.rows and call.offset_s < since_s for call in self.wave.calls)
 
     @property
     def start_spread_ms(self) -> float | None:
@@ -153,10 +160,11 @@ class WaveConductor(Conductor):
     def _fire(self, playing: Playing) -> None:
         stations = [station for station in self._stations_of(playing) if station.name]
         if not stations:
+            playing.fired_ns = time.time_ns()
             self.tell(crew.FIRE, {"at_ns": 0})
             return
         lead_ns = max(LEAD_ROUND_TRIPS * max(s.round_trip_ns for s in stations), LEAST_LEAD_NS)
-        at_ns = time.time_ns() + lead_ns
+        at_ns = playing.fired_ns = time.time_ns() + lead_ns
         for station in stations:
             self.tell(crew.FIRE, {"at_ns": at_ns + station.offset_ns}, station)
 
@@ -202,7 +210,7 @@ class WaveConductor(Conductor):
             if wave.leaving == "leak":  # unseen, give the server the time it may take
                 gevent.sleep(within_s)
             return
-        reclaim_s = self._slots.seconds_until_free(max(left_ns), lambda: len(playing.missing), within_s)
+        reclaim_s = self._slots.seconds_until_free(max(left_ns), lambda: playing.in_flight, within_s)
         self._reclaims.append(
             {"repeat": wave.repeat, "variant": wave.leaving, "reclaim_s": reclaim_s, "how": self._slots.how}
         )

@@ -15,7 +15,7 @@ AFTERWARDS_WORDS = 32
 STREAM_WORDS = 64
 LEAVER_WORDS = 512
 # Behind the others of its wave, by more than it takes to send them.
-JUST_BEHIND_S = 0.05
+JUST_BEHIND_S = 0.005
 # A leaver that waits for no event leaves within this share of a lone request's latency: before its first
 # token if it has a long prompt or stands in the queue, in the middle of its answer otherwise.
 LEAVE_SHARE = 0.3
