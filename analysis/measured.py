@@ -83,6 +83,11 @@ class Measured:
         differs = work_differs(top, bottom, _case(count), count)
         return self.guarded(found, self.refused(top, bottom), differs)
 
+    def growth(self, arm: Arm, count: int, column: str) -> Estimate:
+        """A wave's `column` at one level of the ladder / of one request alone, on the same arm."""
+        wide, alone = (self.of(arm, _case(level), level)[column].astype("float64") for level in (count, 1))
+        return estimate.ratio(wide, alone)
+
     def repeats_needed(self, top: Arm, bottom: Arm, count: int) -> int | None:
         """Repeats that would show a 5 % difference in wall time at one level."""
         above, below = (self.of(arm, _case(count), count)["wall_s"] for arm in (top, bottom))

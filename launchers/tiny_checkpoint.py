@@ -18,7 +18,7 @@ import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,14 +67,15 @@ class Size:
         return self.hidden // self.head_dim
 
 
-SIZES = {
+SizeName = Literal["5m", "15m", "30m"]
+SIZES: dict[SizeName, Size] = {
     "5m": Size(),
     "15m": Size(hidden=384, layers=6, mlp=1536),
     "30m": Size(hidden=512, layers=8, mlp=2048),
 }
 
 
-def checkpoint(size: str = "5m", folder: Path | None = None) -> Path:
+def checkpoint(size: SizeName = "5m", folder: Path | None = None) -> Path:
     """The folder of the checkpoint, made if it is not there yet. Raises EngineMissing without the extra.
 
     `folder`: where checkpoints are kept; by default `.engines/checkpoints` in the working folder.

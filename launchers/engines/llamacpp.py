@@ -30,7 +30,7 @@ class LlamaCppSettings(base.EngineSettings):
     """
 
     gguf: Path | None = None
-    size: Literal["5m", "15m", "30m"] = "5m"
+    size: tiny_checkpoint.SizeName = "5m"
     server: Literal["auto", "llama-server", "xllamacpp"] = "auto"
     threads: base.Positive = 1
     prompt_cache: bool = False

@@ -23,10 +23,11 @@ QUIET = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 
 class VllmSettings(base.EngineSettings):
     """vLLM's own flags under its own names. `python`: the interpreter that has vLLM; none: the one of
-    `make engines` if it is there, else ours. `checkpoint` none: the tiny one, on the CPU.
+    `make engines` if it is there, else ours. `checkpoint` none: the tiny one of that `size`, on the CPU.
     """
 
     checkpoint: Path | None = None
+    size: tiny_checkpoint.SizeName = "5m"
     python: Path | None = None
     tensor_parallel_size: base.Positive = 1
     gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -71,7 +72,7 @@ class Vllm(base.Engine):
 
     def processes(self, mode: str, port: int, workdir: Path) -> list[base.ProcessSpec]:
         own = self.own
-        checkpoint = own.checkpoint or tiny_checkpoint.checkpoint()
+        checkpoint = own.checkpoint or tiny_checkpoint.checkpoint(own.size)
         argv = [str(interpreter(own)), *self.entry(str(checkpoint)), "--served-model-name", self.served_model]
         argv += ["--host", "127.0.0.1", "--port", str(port), "--max-num-seqs", str(self.width(mode))]
         argv += ["--max-model-len", str(own.max_context)]

@@ -2,6 +2,7 @@
 
 import statistics
 from collections import Counter
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -10,6 +11,35 @@ import pytest
 from tests.locustfiles.support import Run, outcomes, scripted_server
 
 BRIEFLY = ("--hold", "3", "--settle", "1")
+CLOSED = ("--load", "closed", "--levels", "4 2", "--mix", "chat=1 stream=1", *BRIEFLY)
+OPEN = ("--load", "poisson", "--levels", "40", "--mix", "chat=1 stream=2 leave=1", *BRIEFLY)
+STALLED = ("--hold", "4", "--settle", "0", "--mix", "chat=1")
+WIDE = ("--width", "64")
+STALLING = (*WIDE, "--stall-at", "30", "--stall-s", "1.5")
+# Name: the server's arguments, Locust's arguments, workers.
+ASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
+    "closed": ((), CLOSED, 0),
+    "closed, 2 workers": ((), CLOSED, 2),
+    "open": (WIDE, OPEN, 0),
+    "open, 2 workers": (WIDE, OPEN, 2),
+    "open, stalled": (STALLING, ("--load", "constant", "--levels", "40", *STALLED), 0),
+    "closed, stalled": (STALLING, ("--load", "closed", "--levels", "4", *STALLED), 0),
+}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Run]:
+    """All of them side by side: they do little but wait."""
+    folder = tmp_path_factory.mktemp("traffic")
+    with ExitStack() as stack:
+        started = {}
+        for name, (server, asked, workers) in ASKED.items():
+            host = stack.enter_context(scripted_server(*server))
+            run = Run(folder / name, host, *asked, workers=workers, file="traffic")
+            started[name] = stack.enter_context(run)
+        for run in started.values():
+            assert run.end() == 0, run.output
+    return started
 
 
 def due_latency_ms(row: dict[str, str]) -> float:
@@ -17,16 +47,11 @@ def due_latency_ms(row: dict[str, str]) -> float:
     return float(row["latency_ms"]) + (int(row["sent_ns"]) - int(row["scheduled_ns"])) / 1e6
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_closed_loop_goes_through_its_levels(tmp_path: Path, workers: int) -> None:
-    asked = ("--load", "closed", "--levels", "4 2", "--mix", "chat=1 stream=1")
-    with (
-        scripted_server() as server,
-        Run(tmp_path, server, *asked, *BRIEFLY, workers=workers, file="traffic") as run,
-    ):
-        assert run.end() == 0, run.output
-
+@pytest.mark.parametrize("name", ["closed", "closed, 2 workers"])
+def test_a_closed_loop_goes_through_its_levels(runs: dict[str, Run], name: str) -> None:
+    run = runs[name]
     waves = Counter(row["wave"] for row in run.rows)
+
     names = {f"traffic-closed-{users}-r1{settling}" for users in (4, 2) for settling in ("", "-settling")}
     assert waves.keys() == names
     assert waves["traffic-closed-4-r1"] > 1.3 * waves["traffic-closed-2-r1"]
@@ -35,15 +60,10 @@ def test_a_closed_loop_goes_through_its_levels(tmp_path: Path, workers: int) -> 
     assert {row["repeat"] for row in run.rows if row["wave"].endswith("settling")} == {"0"}
 
 
-def test_an_open_loop_keeps_to_its_schedule_whoever_sends_it(tmp_path: Path) -> None:
-    asked = ("--load", "poisson", "--levels", "40", "--mix", "chat=1 stream=2 leave=1")
-    with scripted_server("--width", "64") as server:
-        with Run(tmp_path / "one", server, *asked, *BRIEFLY, file="traffic") as one:
-            assert one.end() == 0, one.output
-        with Run(tmp_path / "two", server, *asked, *BRIEFLY, file="traffic", workers=2) as two:
-            assert two.end() == 0, two.output
-
+def test_an_open_loop_keeps_to_its_schedule_whoever_sends_it(runs: dict[str, Run]) -> None:
+    one, two = runs["open"], runs["open, 2 workers"]
     by_request = [{row["request"]: row for row in run.rows} for run in (one, two)]
+
     assert by_request[0].keys() == by_request[1].keys()
     assert all(
         row["payload_sha256"] == by_request[1][name]["payload_sha256"] for name, row in by_request[0].items()
@@ -61,20 +81,15 @@ def test_an_open_loop_keeps_to_its_schedule_whoever_sends_it(tmp_path: Path) -> 
     )
 
 
-def test_only_an_open_loop_shows_what_a_stall_does_to_those_who_come_meanwhile(tmp_path: Path) -> None:
+def test_only_an_open_loop_shows_what_a_stall_does_to_those_who_come_meanwhile(runs: dict[str, Run]) -> None:
     """The server stands still for 1.5 s. By the closed loop's figures 4 requests were slow, one a user."""
-    stall = ("--width", "64", "--stall-at", "30", "--stall-s", "1.5")
-    latencies = []
-    for load, level in (("constant", "40"), ("closed", "4")):
-        asked = ("--load", load, "--levels", level, "--hold", "4", "--settle", "0", "--mix", "chat=1")
-        with scripted_server(*stall) as server, Run(tmp_path / load, server, *asked, file="traffic") as run:
-            assert run.end() == 0, run.output
-        latencies.append([due_latency_ms(row) for row in run.rows])
+    in_open, in_closed = (
+        [due_latency_ms(row) for row in runs[name].rows] for name in ("open, stalled", "closed, stalled")
+    )
 
-    in_open, in_closed = (sum(latency > 200 for latency in found) for found in latencies)
-    assert in_closed == 4
-    assert in_open > 30  # 40 a second for 1.3 of the 1.5 s
-    assert statistics.mean(latencies[0]) > 2 * statistics.mean(latencies[1])
+    assert sum(latency > 500 for latency in in_closed) == 4
+    assert sum(latency > 500 for latency in in_open) > 20  # 40 a second for 1 of the 1.5 s
+    assert statistics.mean(in_open) > 2 * statistics.mean(in_closed)
 
 
 def test_a_worker_killed_in_traffic_is_missed_by_exactly_what_it_had_in_flight(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -9,7 +10,7 @@ import pytest
 
 from tests.locustfiles.support import Run, outcomes, running, scripted_server
 
-SLOW = ("--token-ms", "40")
+SLOW = ("--token-ms", "100")
 QUICKLY = ("--warmups", "0", "--cases", "ladder", "--ladder", "4")
 
 
@@ -50,29 +51,43 @@ def test_a_server_that_is_not_there_ends_the_run_early(tmp_path: Path) -> None:
     assert (run.conduct["status"], len(run.rows)) == ("stopped", 3)
 
 
-@pytest.mark.parametrize(
-    ("which", "to_all", "workers"),
-    [
-        (signal.SIGINT, False, 0),
-        (signal.SIGTERM, False, 0),
-        (signal.SIGINT, True, 2),
-        (signal.SIGTERM, False, 2),
-    ],
-    ids=["Ctrl-C", "TERM", "Ctrl-C with workers", "TERM to the master of workers"],
-)
-def test_a_run_stopped_by_a_signal_keeps_what_is_in_flight(
-    tmp_path: Path, which: signal.Signals, to_all: bool, workers: int
-) -> None:
-    cases = ("--warmups", "0", "--cases", "single ladder", "--ladder", "8")
-    with scripted_server(*SLOW) as server, Run(tmp_path, server, *cases, workers=workers) as run:
-        run.until(lambda run: len(run.rows) == 1)
-        run.until(lambda _: running(server) == 8)
-        if to_all:
-            os.killpg(run.process.pid, which)
-        else:
-            run.process.send_signal(which)
-        assert run.end() == 130, run.output
+# Signal, whether to all processes, number of workers.
+STOPS = {
+    "Ctrl-C": (signal.SIGINT, False, 0),
+    "TERM": (signal.SIGTERM, False, 0),
+    "Ctrl-C with workers": (signal.SIGINT, True, 2),
+    "TERM to the master of workers": (signal.SIGTERM, False, 2),
+}
 
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Run, int]]:
+    """Runs stopped in the middle of a wave of 8, and their exit codes."""
+    folder = tmp_path_factory.mktemp("stopped")
+    asked = ("--warmups", "0", "--cases", "single ladder", "--ladder", "8")
+    with ExitStack() as stack:
+        begun = []
+        for name, (which, to_all, workers) in STOPS.items():
+            server = stack.enter_context(scripted_server(*SLOW))
+            run = stack.enter_context(Run(folder / name, server, *asked, workers=workers))
+            begun.append((name, run, server, which, to_all))
+        for _, run, server, which, to_all in begun:
+            run.until(lambda run: len(run.rows) == 1)
+            run.until(lambda _, server=server: running(server) == 8)
+            if to_all:
+                os.killpg(run.process.pid, which)
+            else:
+                run.process.send_signal(which)
+        return {name: (run, run.end()) for name, run, *_ in begun}
+
+
+@pytest.mark.parametrize("name", STOPS)
+def test_a_run_stopped_by_a_signal_keeps_what_is_in_flight(
+    stopped: dict[str, tuple[Run, int]], name: str
+) -> None:
+    run, exit_code = stopped[name]
+
+    assert exit_code == 130, run.output
     assert [(row["outcome"], row["wave"]) for row in run.rows] == [
         ("ok", "single-r1"), *[("unfinished", "ladder-8-r1")] * 8
     ]  # fmt: skip

@@ -192,3 +192,18 @@ def becomes(true: Callable[[], object]) -> bool:
             return True
         time.sleep(0.01)
     return False
+
+
+@contextmanager
+def serving_many(wanted: dict[str, dict[str, Any]]) -> Iterator[dict[str, int]]:
+    """The ports of engines of one process (see many.py) that ends with the block."""
+    command = [sys.executable, "-m", "tests.simulator.many", json.dumps(wanted)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            yield json.loads(process.stdout.readline())
+        finally:
+            process.stdin.close()
+            process.wait(WITHIN_S)
