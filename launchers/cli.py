@@ -93,6 +93,9 @@ def accept(
     model: Annotated[
         str | None, typer.Option(help="Model name for the requests; default: the served one.")
     ] = None,
+    cases: Annotated[
+        str | None, typer.Option(metavar="NAMES", help=f"What to try, out of: {' '.join(plans.CASES)}.")
+    ] = None,
     repeats: Repeats = None,
     deadline: Deadline = None,
     start_deadline: Annotated[
@@ -107,7 +110,9 @@ def accept(
     display = Display(quiet=quiet or as_json)
     settings = {"url": url, "width": width, **({"model": model} if model else {})}
     arm = {"name": "accept", "engine": "external", "mode": mode, "settings": settings}
-    asked = adjusted(plans.parse({"name": "accept", "arm": [arm]}, "accept"), repeats, deadline)
+    workload = {"cases": cases.split()} if cases is not None else {}
+    plan = plans.parse({"name": "accept", "workload": workload, "arm": [arm]}, "accept")
+    asked = adjusted(plan, repeats, deadline)
     with Interruption() as interruption:
         try:
             chosen = probed(asked, start_deadline, display, interruption)

@@ -6,7 +6,7 @@ import difflib
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
@@ -26,6 +26,7 @@ Case = Literal[
     "isolation",
     "long_context",
 ]
+CASES: tuple[Case, ...] = get_args(Case)
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
 

@@ -50,6 +50,14 @@ def test_a_running_server_is_accepted_without_a_plan(server: str, tmp_path: Path
     assert ask(server, "/health")[0] == 200  # it is not ours to stop
 
 
+def test_only_the_cases_that_are_asked_for(server: str, tmp_path: Path) -> None:
+    done = headtohead("accept", server, "--cases", "single isolation", "--out", tmp_path / "some", "--json")
+
+    summary = json.loads((tmp_path / "some" / "accept" / "record.json").read_text())
+    assert {name.rpartition("-")[0] for name in summary["cases"]} >= {"single", "isolation"}, done.stderr
+    assert not any(name.startswith(("ladder", "streams", "disconnect")) for name in summary["cases"])
+
+
 def test_nobody_at_the_url() -> None:
     url = f"http://127.0.0.1:{ports.free_port()}"
     done = headtohead("accept", url, "--start-deadline", "0.5")
@@ -78,6 +86,7 @@ def test_a_server_that_wants_a_key(tmp_path: Path) -> None:
     [
         (["accept", "ftp://x"], "must look like http://127.0.0.1:8000"),
         (["accept", "http://127.0.0.1:1", "--mode", "fast"], "arm 1 mode: is 'fast'; must be 'batch'"),
+        (["accept", "http://127.0.0.1:1", "--cases", "lader"], "workload.cases 1: is 'lader'; must be"),
         (["run", "none.toml"], "none.toml: cannot read the plan: No such file or directory"),
         (["report", "nowhere"], "nowhere is not the folder of a run: it has no run.json"),
         (["gate", "nowhere", "--baseline", "x"], "nowhere is not the folder of a run: it has no run.json"),
