@@ -22,7 +22,8 @@ def streaming(measured: Measured) -> Table:
         "streaming",
         "Streaming and disconnect recovery",
         "Simultaneous streams that passed every check (chunk objects, role, one finish_reason, [DONE], "
-        "identity); clients that left (in the plain case after two events); the request after each. Counts over all repeats.",
+        "identity); clients that left (in the plain case after two events); the request after each. Counts "
+        "over all repeats.",
         [Column("server", "Server"), Column("streams", "Streams valid"), Column("at_once", "At once", 0),
          Column("left", "Clients that left"), Column("recovered", "Requests after it that passed"),
          Column("recovery_tokens", "Their completion tokens"), Column("result", "Result")],
