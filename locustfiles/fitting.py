@@ -11,11 +11,13 @@ from locustfiles.transport import Connection
 
 logger = logging.getLogger(__name__)
 
+COUNTING = "counting"
 PROBE_WORDS = 64
 TRIES = 12
 # Closer than this, single filler words do what whole sentences cannot.
 FILLER_REACH = 64
 FILLER = " a"
+SPARE = 8  # fillers that can go again where a nonce takes more tokens than the one counted with
 
 
 class Fitter:
@@ -25,42 +27,54 @@ class Fitter:
         self._settings = settings
         self._connection = Connection(settings.target)
         self._fits: dict[int, tuple[int, int]] = {}
+        self._leads: dict[str, int | None] = {}
         self._tokenizes = True
 
     def content(self, tokens: int, request: str) -> str:
         """A prompt that comes to `tokens` prompt tokens, chat template included, or as near as it gets.
 
         Prompts of one length differ in their nonce only. The counting is done with another nonce, so that a
-        prefix cache does not know the prompt from it.
+        prefix cache does not know the prompt from it; what the two nonces differ by is made up for.
         """
         if tokens not in self._fits:
             self._fits[tokens] = self._fit(tokens)
-        return self._text(tokens, *self._fits[tokens], nonce=request)
+        words, fillers = self._fits[tokens]
+        lead, counted = self._lead(request), self._lead(COUNTING)
+        if fillers and lead is not None and counted is not None:
+            fillers = max(fillers - (lead - counted), 0)
+        return self._text(tokens, words, fillers, nonce=request)
 
-    def _text(self, tokens: int, words: int, fillers: int, nonce: str) -> str:
+    def _lead(self, nonce: str) -> int | None:
+        """Tokens of a short message with the nonce; not at its beginning where a cache could learn it."""
+        if nonce not in self._leads:
+            digits = payloads.prompt(self._settings.seed, "", 1, nonce)
+            self._leads[nonce] = self._count(digits if self._tokenizes else f"Count {digits}")
+        return self._leads[nonce]
+
+    def _text(self, tokens: int, words: int, fillers: int, nonce: str = COUNTING) -> str:
         topic = f"long_context-{tokens}"
         return payloads.prompt(self._settings.seed, topic, words, nonce) + FILLER * fillers
 
     def _fit(self, tokens: int) -> tuple[int, int]:
-        few, many = (self._count(tokens, words, 0) for words in (PROBE_WORDS, 2 * PROBE_WORDS))
+        few, many = (self._count(self._text(tokens, words, 0)) for words in (PROBE_WORDS, 2 * PROBE_WORDS))
         if few is None or many is None or many <= few:
             logger.error("the server counts no tokens: prompts of %d words instead of tokens", tokens)
             return tokens, 0
         per_word = (many - few) / PROBE_WORDS
-        words, fillers = max(round(PROBE_WORDS + (tokens - few) / per_word), 1), 0
+        words, fillers = max(round(PROBE_WORDS + (tokens - SPARE - few) / per_word), 1), 0
         for _ in range(TRIES):
-            counted = self._count(tokens, words, fillers)
-            if counted is None or counted == tokens:
+            counted = self._count(self._text(tokens, words, fillers))
+            if counted is None or (counted == tokens and fillers >= SPARE):
                 break
             missing = tokens - counted
-            if 0 < missing <= FILLER_REACH or 0 < -missing <= fillers:
+            if SPARE <= fillers + missing <= FILLER_REACH:
                 fillers += missing
             else:
-                words, fillers = max(words + math.floor(missing / per_word), 1), 0
+                words, fillers = max(words + math.floor((fillers + missing - SPARE) / per_word), 1), 0
         return words, fillers
 
-    def _count(self, tokens: int, words: int, fillers: int) -> int | None:
-        messages = [{"role": "user", "content": self._text(tokens, words, fillers, nonce="counting")}]
+    def _count(self, content: str) -> int | None:
+        messages = [{"role": "user", "content": content}]
         if self._tokenizes:
             counted = self._ask("/tokenize", {"messages": messages}, ["count"])
             if counted is not None:
