@@ -1,7 +1,8 @@
 """What traffic asks for, as data: levels of load over time, the mix of requests, when each is due.
 
-All of it depends on the arguments and the seed only, so that workers can each take their share of one
-schedule, and every arm gets the same one.
+Times are seconds, and rates requests a second, of the engine's own clock. All of it depends on the
+arguments and the seed only, so that workers can each take their share of one schedule, and every arm gets
+the same one.
 """
 
 import argparse
@@ -12,7 +13,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate, count
+from functools import cached_property
+from itertools import accumulate, count, islice
 from pathlib import Path
 
 from locustfiles.distributions import Distribution, distribution
@@ -23,11 +25,10 @@ from locustfiles.waves import CHAT, DISCONNECTING, STREAMING, Call, Leave, Wave
 KINDS = {"chat": CHAT, "stream": STREAMING, "leave": DISCONNECTING}
 # Conversations under way at the same time, in an open loop.
 CONVERSATIONS = 16
-# Users that an open loop keeps ready, per request a second: a server may be as slow as this many seconds
-# before a request has to wait for a user (which its row then shows: it is counted from when it was due).
-USERS_PER_RATE = 10
-LEAST_USERS = 32
+# Users that an open loop keeps ready: one a request, up to what a process may have in connections. With more
+# in flight a request has to wait for a user, which its row shows: it counts from when it was due.
 MOST_USERS = 900
+LEAST_USERS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +128,11 @@ class Demand:
         name = level.name if steady else f"{level.name}-settling"
         return Wave(name, "traffic", max(round(level.value), 1), self.repeat if steady else 0, ())
 
+    @cached_property
     def users(self) -> Counter[str]:
         """An open loop's stock of users of each class."""
-        most = max(level.value for level in self.levels)
-        if self.trace:
-            most = len(self.trace) / max(self.duration_s, 1.0)
-        stock = min(max(math.ceil(USERS_PER_RATE * most), LEAST_USERS), MOST_USERS)
-        whole = sum(weight for _, weight in self.mix)
-        return Counter({user: max(math.ceil(stock * weight / whole), 2) for user, weight in self.mix})
+        drawn = Counter(call.user for _, call in islice(self.arrivals(), MOST_USERS))
+        return Counter({user: max(drawn[user], LEAST_USERS) for user, _ in self.mix})
 
     def users_at(self, at_s: float) -> int:
         """A closed loop's number of users at this moment."""

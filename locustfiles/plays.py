@@ -74,7 +74,7 @@ class Traffic:
 
     def users(self, conductor: Conductor | None, classes: list[type[User]]) -> Tick:
         if self._demand.open_loop:
-            stock, _, _ = _fix_counts(self._demand.users(), classes)
+            stock, _, _ = _fix_counts(self._demand.users, classes)
             return stock, max(SPAWN_RATE, stock / STOCK_WITHIN_S), None
         weights = dict(self._demand.mix)
         wanted = [user_class for user_class in classes if user_class.__name__ in weights]

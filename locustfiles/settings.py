@@ -219,7 +219,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--interleave-delay", default=0.5, type=positive, metavar="S",
         help="seconds between the long request and the short one")  # fmt: skip
     add("--time-scale", default=1.0, type=positive, metavar="X",
-        help="how many times too fast a simulated engine's clock runs; delays are divided by it")  # fmt: skip
+        help="how many times too fast a simulated engine's clock runs; delays and rates are its")  # fmt: skip
     add("--deadline", default=60.0, type=positive, metavar="S",
         help="seconds without a byte after which a request hangs")  # fmt: skip
     add("--payload", default="", type=_checked(json_object), metavar="JSON",

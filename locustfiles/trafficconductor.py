@@ -54,8 +54,10 @@ class TrafficConductor(Conductor):
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the beginning; before it, 0."""
-        return max(time.time_ns() - self._begin_ns, 0) / 1e9 if self._begin_ns else 0.0
+        """Seconds of the engine's clock since the beginning; before it, 0."""
+        if not self._begin_ns:
+            return 0.0
+        return max(time.time_ns() - self._begin_ns, 0) / 1e9 * self.settings.time_scale
 
     def keep(self, record: Record) -> None:
         super().keep(record)
@@ -106,7 +108,7 @@ class TrafficConductor(Conductor):
             self.environment.process_exit_code = 1
             logger.error("worker %s died with %d requests in flight", station.name, lost)
         if gone and self._demand.open_loop:
-            from_s = self.elapsed_s + HAND_OVER_S
+            from_s = self.elapsed_s + HAND_OVER_S * self.settings.time_scale
             self._share_out(sum(due_s < from_s for due_s in self._due_s))
         if gone:
             self.files.conduct(self.state())

@@ -120,10 +120,10 @@ class TrafficCrew(Crew):
         for number, (due_s, call) in enumerate(self._demand.arrivals()):
             if not self._is_ours(number, call.user):
                 continue
-            ahead_s = due_s - AHEAD_S - self._seconds()
+            due_ns = self._begin_ns + round(due_s / self.settings.time_scale * 1e9)
+            ahead_s = (due_ns - time.time_ns()) / 1e9 - AHEAD_S
             if ahead_s > 0:
                 gevent.sleep(ahead_s)
-            due_ns = self._begin_ns + round(due_s * 1e9)
             self._due[call.user].put(self._job(call, self._demand.wave_at(due_s), due_ns))
 
     def _is_ours(self, number: int, user: str) -> bool:
@@ -141,4 +141,5 @@ class TrafficCrew(Crew):
         return job
 
     def _seconds(self) -> float:
-        return (time.time_ns() - self._begin_ns) / 1e9
+        """Since the beginning, by the engine's clock."""
+        return (time.time_ns() - self._begin_ns) / 1e9 * self.settings.time_scale
