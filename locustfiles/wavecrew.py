@@ -4,10 +4,7 @@ The conductor says which calls to prepare; idle users build the bytes and open c
 ready, the conductor says when, and one tight loop sends them.
 """
 
-import os
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -18,12 +15,11 @@ from locust.exception import StopUser
 from locustfiles.crew import FIRE, IDLE, PREPARE, READY, Crew, Job, Sender
 from locustfiles.rows import Record, planned_row
 from locustfiles.settings import Settings
-from locustfiles.transport import fire
+from locustfiles.transport import fire, sleep_until, undisturbed
 from locustfiles.waves import Wave
 
-# From when on a wave may not be late for want of a processor, and from when on we do not even sleep.
+# From when on a wave may not be late for want of a processor.
 BE_THERE_NS = 30_000_000
-SPIN_NS = 2_000_000
 
 
 class WaveCrew(Crew):
@@ -99,8 +95,8 @@ class WaveCrew(Crew):
                 job.row.scheduled_ns = due_ns
             gevent.sleep(max(due_ns - BE_THERE_NS - time.time_ns(), 0) / 1e9)
             exchanges = [job.exchange for job in together if job.exchange is not None]
-            with _undisturbed():
-                _sleep_until(due_ns)
+            with undisturbed():
+                sleep_until(due_ns)
                 if self.closed:
                     return
                 fire(exchanges)
@@ -125,29 +121,3 @@ class WaveCrew(Crew):
         if self._idle_changed:
             self._idle_changed = False
             self.tell(IDLE, {name: len(seats) for name, seats in self._idle.items()})
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Real-time priority for the moment it takes, where the system allows it.
-
-    The first request wakes the server, which on a busy machine would take our processor from us before the
-    others are sent: 22 ms at worst with three busy processes on two processors, 0.1 ms with this.
-    """
-    try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
-    except (OSError, AttributeError):
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
-
-
-def _sleep_until(due_ns: int) -> None:
-    """Sleep until shortly before, then spin: a timer alone is up to a millisecond late."""
-    while (left_ns := due_ns - time.time_ns()) > SPIN_NS:
-        gevent.sleep((left_ns - SPIN_NS / 2) / 1e9)
-    while time.time_ns() < due_ns:
-        pass

@@ -8,8 +8,20 @@ All times named `_ns` are nanoseconds since the epoch on CLOCK_REALTIME, as `tim
 """
 
 from locustfiles.transport.connection import Connection
-from locustfiles.transport.exchange import Exchange, fire, in_flight
+from locustfiles.transport.exchange import Exchange, in_flight
+from locustfiles.transport.firing import fire, sleep_until, undisturbed
 from locustfiles.transport.reply import Clock, End, Reply
 from locustfiles.transport.target import Target
 
-__all__ = ["Clock", "Connection", "End", "Exchange", "Reply", "Target", "fire", "in_flight"]
+__all__ = [
+    "Clock",
+    "Connection",
+    "End",
+    "Exchange",
+    "Reply",
+    "Target",
+    "fire",
+    "in_flight",
+    "sleep_until",
+    "undisturbed",
+]

@@ -7,7 +7,6 @@ and the waiting greenlet is woken once, at the end.
 import math
 import struct
 import time
-from collections.abc import Sequence
 from ssl import SSLError
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +48,9 @@ class Exchange:
         self._stamps_ns: list[int] = []
         self._body_lengths: list[int] = []
         self._head_ns: int | None = None
-        self._last_read_ns = 0
+        # When we read, by the monotonic clock: neither a system clock that is set nor a load process that
+        # did not get to run must look like the server's silence.
+        self._heard_s = 0.0
         self._clock: Clock = "kernel" if connection.wants_kernel_clock else "user"
         self._end: End | None = None
         self._end_ns = 0
@@ -83,10 +84,10 @@ class Exchange:
 
     def send(self) -> None:
         """Stamp `sent_ns` and send. Does not read and does not wait."""
-        self._arm()
-        self._send_now()
+        self.arm()
+        self.send_armed()
 
-    def _arm(self) -> None:
+    def arm(self) -> None:
         """All that has to come before the stamp: a connection that is still open, and its read callback."""
         if self.sent_ns or self._watchers or self._connection.exchange is not self:
             raise RuntimeError("an exchange can be sent only once, and only if none was prepared after it")
@@ -95,7 +96,8 @@ class Exchange:
         if self._end is None:
             self._watch(READABLE, self._on_readable)
 
-    def _send_now(self) -> None:
+    def send_armed(self) -> None:
+        """Stamp and send, nothing else."""
         sock, tls = self._connection.sock, self._connection.tls
         if sock is None or self._end is not None:  # refused, or left beforehand
             self.sent_ns = time.time_ns()
@@ -111,7 +113,8 @@ class Exchange:
         except OSError as error:
             # The server may have answered before it closed: the read callback finds out.
             self._error = str(error)
-            return
+            sent = len(request)
+        self._heard_s = time.monotonic()
         if sent < len(request):
             self._unsent = memoryview(request)[sent:]
             self._watch(WRITABLE, self._on_writable)
@@ -150,12 +153,18 @@ class Exchange:
         except OSError as error:
             self._finish("reset", str(error))
             return
+        if data and not ancillary:
+            self._clock = "user"
+        try:
+            self._take(stamp_ns, data)
+        except Exception as error:  # a callback that raises would be called again, and again
+            self._finish("cut", f"cannot be read: {error!r}")
+
+    def _take(self, stamp_ns: int, data: bytes) -> None:
         if not data:
             self._on_end_of_stream()
             return
-        if not ancillary:
-            self._clock = "user"
-        self._last_read_ns = stamp_ns
+        self._heard_s = time.monotonic()
         ended = False
         if self._connection.tls is not None:
             try:
@@ -190,7 +199,7 @@ class Exchange:
             self._leave_when_due()
 
     def _on_end_of_stream(self) -> None:
-        if not self._last_read_ns:
+        if not self._parser.message_begun:
             self._finish("closed_clean", self._error or "the server closed the connection without answering")
             return
         try:
@@ -235,7 +244,7 @@ class Exchange:
     ) -> Reply:
         """Block this greenlet until the response is over, for whatever reason, and return it.
 
-        The end is "hang" after `idle_deadline_s` seconds without a byte, or `total_s` seconds in all. With
+        The end is "hang" after `idle_deadline_s` seconds without a byte, or `total_s` seconds from now. With
         `leave_after_events` the connection is closed as soon as so many SSE events (comments not counted)
         have arrived: by FIN, or `leave_with_reset` by RST. A greenlet killed here closes the connection;
         `reply()` then still gives what had come.
@@ -245,20 +254,27 @@ class Exchange:
         if leave_after_events is not None and self._end is None:
             self._leave_after, self._leave_with_reset = leave_after_events, leave_with_reset
             self._leave_when_due()
+        started_s = time.monotonic()
         try:
             while not self._over.is_set():
-                now_ns = time.time_ns()
-                idle_left_s = idle_deadline_s - (now_ns - max(self.sent_ns, self._last_read_ns)) / 1e9
-                total_left_s = math.inf if total_s is None else total_s - (now_ns - self.sent_ns) / 1e9
-                if idle_left_s <= 0:
-                    self._finish("hang", f"no byte for {idle_deadline_s:g} s")
-                elif total_left_s <= 0:
+                now_s = time.monotonic()
+                idle_left_s = idle_deadline_s - (now_s - self._heard_s)
+                total_left_s = math.inf if total_s is None else total_s - (now_s - started_s)
+                if total_left_s <= 0:
                     self._finish("hang", f"not over after {total_s:g} s")
-                else:
+                elif idle_left_s > 0:
                     self._over.wait(min(idle_left_s, total_left_s))
+                elif not self._has_unread():
+                    self._finish("hang", f"no byte for {idle_deadline_s:g} s")
         finally:
             self.leave()
         return self.reply()
+
+    def _has_unread(self) -> bool:
+        """One more look, in case it was us who were late; what is there is read."""
+        heard_s = self._heard_s
+        self._on_readable()
+        return self._heard_s != heard_s or self._over.is_set()
 
     def reply(self) -> Reply:
         """The response as far as it has come."""
@@ -279,16 +295,3 @@ class Exchange:
             end=self._end or "left",
             error=self._error or trouble,
         )
-
-
-def fire(exchanges: Sequence[Exchange]) -> float:
-    """Send a prepared wave in one tight loop; returns the spread of `sent_ns` in ms.
-
-    Connections that the server closed meanwhile are reopened before the first byte of the wave.
-    """
-    for exchange in exchanges:
-        exchange._arm()
-    for exchange in exchanges:
-        exchange._send_now()
-    stamps = [exchange.sent_ns for exchange in exchanges]
-    return (max(stamps) - min(stamps)) / 1e6 if stamps else 0.0

@@ -72,7 +72,3 @@ def test_a_wave_is_fired_in_less_time_than_it_takes_to_prepare(n: int) -> None:
     assert stamps == sorted(stamps)
     assert spread_ms == (stamps[-1] - stamps[0]) / 1e6
     assert spread_ms < prepare_ms
-
-
-def test_firing_nothing_is_nothing() -> None:
-    assert fire([]) == 0.0

@@ -7,7 +7,7 @@ import pytest
 
 from locustfiles.transport import Connection, Reply, Target, in_flight
 
-from .scripted_server import Peer, PlainSocket, Script, ScriptedServer
+from .scripted_server import Peer, PlainSocket, Script, ScriptedServer, sleep
 
 STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 EVENT = b"10\r\ndata: {'a': 1}\n\n\r\n"
@@ -72,6 +72,31 @@ def test_refused() -> None:
     assert in_flight() == 0
 
 
+def test_a_server_that_resets_whatever_connects() -> None:
+    """Before the request or in the midst of it, as it happens: an end with a name in any case."""
+    with ScriptedServer(Peer.reset) as server:
+        for _ in range(20):
+            connection = Connection(server.target)
+            exchange = connection.prepare("POST", "/", {}, b"{}")
+            gevent.sleep(0.001)
+            exchange.send()
+            reply = exchange.wait(20)
+            assert reply.end in ("reset", "refused", "closed_clean")
+            assert reply.error
+            assert not connection.is_open
+    assert in_flight() == 0
+
+
+def test_a_server_that_resets_the_connection_made_beforehand_gets_the_request_on_another() -> None:
+    with ScriptedServer(Peer.reset, sending(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
+        connection = Connection(server.target)
+        exchange = connection.prepare("POST", "/", {}, b"{}")
+        while connection.is_open:
+            gevent.sleep(0.001)
+        exchange.send()
+        assert exchange.wait(20).status == 204
+
+
 def test_a_server_that_says_nothing_hangs() -> None:
     with ScriptedServer(sending(then="silence")) as server:
         reply = post(server, deadline_s=0.1)
@@ -82,6 +107,17 @@ def test_a_stall_in_mid_stream_hangs_and_keeps_what_came() -> None:
     with ScriptedServer(sending(STREAM, EVENT, then="silence")) as server:
         reply = post(server, deadline_s=0.2)
     assert (reply.end, reply.status, reply.body) == ("hang", 200, b"data: {'a': 1}\n\n")
+
+
+@pytest.mark.parametrize("then", ["close", "silence"])
+def test_our_own_lateness_is_not_the_servers_silence(then: str) -> None:
+    """All of it has come, but our process did not get to run for longer than the deadline."""
+    with ScriptedServer(sending(STREAM, EVENT, b"0\r\n\r\n", then=then)) as server:
+        exchange = Connection(server.target).prepare("POST", "/", {}, b"{}")
+        exchange.send()
+        sleep(0.3)
+        reply = exchange.wait(0.1)
+    assert (reply.end, reply.body) == ("complete", b"data: {'a': 1}\n\n")
 
 
 def test_the_deadline_is_for_silence_not_for_the_whole() -> None:
