@@ -20,6 +20,7 @@ class Target:
         try:
             parts = urlsplit(url.strip())
             port = parts.port
+            (parts.hostname or "").encode("idna")
         except ValueError as error:
             raise ValueError(f"base URL {url!r}: {error}") from None
         if parts.scheme not in ("http", "https"):

@@ -239,6 +239,7 @@ def test_a_base_url_is_taken_apart(url: str, parsed: tuple[str, str, int, str, s
         ("http://user:secret@host", "no user or password"),
         ("http://host/v1?key=1", "no query"),
         ("http://[::1", "Invalid IPv6 URL"),
+        ("http://a..b:8000", "label empty or too long"),
     ],
 )
 def test_a_wrong_base_url_is_refused_with_one_line(url: str, complaint: str) -> None:
