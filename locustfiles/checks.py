@@ -123,6 +123,9 @@ def _ends_with_connection(reading: Reading) -> bool:
 
 def _status_line(reading: Reading) -> str:
     reply = reading.reply
+    if reply.status is not None and 300 <= reply.status < 400:
+        where = reply.headers.get("location", "nowhere")
+        return _one_line(f"HTTP {reply.status} to {where}: not followed, give the final address")
     retry = f", Retry-After {reply.headers['retry-after']}" if "retry-after" in reply.headers else ""
     return _one_line(f"HTTP {reply.status}{retry}: {reply.body[:160].decode('utf-8', 'replace')}")
 

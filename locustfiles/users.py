@@ -14,6 +14,8 @@ from locustfiles.transport import Connection, Exchange, Reply
 PATH = "/v1/chat/completions"
 # A stream that trickles for ever never goes a whole deadline without a byte.
 DEADLINES_IN_ALL = 20
+# Whoever finds nobody there does not try again at once, thousands of times a second.
+REFUSED_PAUSE_S = 0.1
 
 
 class EngineUser(User):
@@ -35,6 +37,7 @@ class EngineUser(User):
         """One call, from its bytes to its row."""
         job = self.crew.next_job(type(self).__name__, self.number)
         record = Record(job.row, [], "")
+        refused = False
         try:
             self.get_ready(job)
             self.crew.prepared(job)
@@ -42,10 +45,13 @@ class EngineUser(User):
             if not self.crew.closed:
                 reply = self.get_reply(job, self.exchange_of(job))
                 self.judge(job, record, reply)
+                refused = reply.end == "refused"
         finally:
             if record.row.outcome == "unfinished":
                 note_unfinished(job, record)
             self.crew.done(job, record)
+        if refused:
+            gevent.sleep(REFUSED_PAUSE_S)
 
     def get_ready(self, job: Job) -> None:
         """Build the bytes and open the connection, so that firing is nothing but sending."""

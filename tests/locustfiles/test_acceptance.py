@@ -1,5 +1,6 @@
 """The whole acceptance as a person runs it, in one process and in several."""
 
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -35,6 +36,7 @@ def test_every_case_has_its_rows(runs: dict[str, Run], name: str) -> None:
         ("disconnect", "1", "1"): 1, ("recover", "1", "1"): 1,
     }  # fmt: skip
     assert outcomes(rows) == {("ok", ""), ("disconnected", "")}
+    assert {row["clock"] for row in rows} == {"kernel" if sys.platform == "linux" else "user"}
     assert {row["user"] for row in rows} == {"ChatUser", "StreamingChatUser", "DisconnectingChatUser"}
     assert len({row["request"] for row in rows}) == len(rows)
 
@@ -118,6 +120,8 @@ def test_ways_of_leaving_a_leak_and_the_solo_references(tmp_path: Path) -> None:
         assert by_wave[f"disconnect_{variant}-r1", "disconnected"] == 1
         assert by_wave[f"disconnect_{variant}-r1", "ok"] == bystanders
         assert by_wave[f"recover_{variant}-r1", "ok"] == 1
+    (reset,) = [row for row in run.rows if row["request"] == "disconnect_reset-r1-0"]
+    assert reset["events"] == "2", "by RST after as many events as by FIN"
     assert by_wave["leak_leavers-r1", "disconnected"] == 2 * 4 + 1
     assert by_wave["leak_before-r1", "ok"] == by_wave["leak_after-r1", "ok"] == 4
     variants = [reclaim["variant"] for reclaim in run.conduct["reclaims"]]

@@ -210,6 +210,7 @@ def test_without_usage_an_early_end_shows_by_its_reason() -> None:
     ("code", "answer"),
     [
         ("http.status", reply(b"busy", status=429, headers={"retry-after": "3"})),
+        ("http.status", reply(b"", status=307, headers={"location": "/v2"})),
         ("http.connection", reply(b"", status=None, end="refused")),
         ("http.connection", reply(b"", status=None, end="closed_clean")),
         ("http.connection", reply(b"data: {", end="reset")),
@@ -222,6 +223,14 @@ def test_without_usage_an_early_end_shows_by_its_reason() -> None:
 )
 def test_trouble_below_the_stream(code: str, answer: Reply) -> None:
     assert verdict(answer) == code
+
+
+def test_a_redirect_is_refused_and_says_where_it_leads() -> None:
+    fault = check(
+        read(reply(b"", status=308, headers={"location": "https://x/v1"}), True), Expected(2, True, True)
+    )
+    assert fault is not None
+    assert fault.detail == "HTTP 308 to https://x/v1: not followed, give the final address"
 
 
 # Bodies

@@ -49,6 +49,7 @@ def test_a_server_that_is_not_there_ends_the_run_early(tmp_path: Path) -> None:
 
     assert outcomes(run.rows) == {("failed", "http.connection")}
     assert (run.conduct["status"], len(run.rows)) == ("stopped", 3)
+    assert "Traceback" not in run.output
 
 
 # Signal, whether to all processes, number of workers.
