@@ -20,7 +20,7 @@ from analysis.pictures import Picture, draw
 from analysis.rundata import Run, load_many
 from analysis.statements import statements
 from analysis.statuses import status_of
-from analysis.tabulation import build
+from analysis.tabulation import build, traffic
 
 
 def tables(run: Run, force: bool = False) -> dict[str, pd.DataFrame]:
@@ -87,6 +87,7 @@ def summary(run: Run, force: bool = False) -> dict[str, Any]:
         "statements": statements(measured),
         "verdicts": verdicts,
         "results": [{k: _plain(v) for k, v in figure.items()} for figure in figures],
+        "traffic": json.loads(traffic.rates(measured).frame().to_json(orient="records")),
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,9 +89,7 @@ class ArmRun:
 
     def run_block(self, block: int) -> None:
         """Raises Interrupted, with everything stopped and the record saying `unfinished`."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.update(status="running", started=self.record["started"] or records.now())
-        try:
+        with self.recording():
             self.display.stage(self.name, "starting" if block == 1 else f"starting (block {block})")
             with lifecycle.running(
                 self.name,
@@ -102,6 +102,14 @@ class ArmRun:
             ) as up:
                 self.note_start(up)
                 self.load(up, block)
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """What goes wrong inside ends up in the record; Interrupted is raised all the same."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.update(status="running", started=self.record["started"] or records.now())
+        try:
+            yield
         except EngineError as error:
             self.update(status="fail", failure=error.code, failure_line=str(error), log_tail=error.log_tail)
         except LoadError as error:
@@ -176,8 +184,9 @@ class ArmRun:
                 raise died
             if (changed := modified(self.folder / "conduct.json")) != shown:
                 shown = changed
-                told = locust_process.conduct(self.folder)
-                self.display.requests(self.name, int(told.get("finished", 0)), int(told.get("planned", 0)))
+                self.display.under_way(
+                    self.name, *locust_process.progress(locust_process.conduct(self.folder))
+                )
             if time.time() - max(began, modified(self.folder / "client.csv")) > patience:
                 raise LoadError(
                     f"{self.name}: Locust showed no sign of life for {patience:g} s; see {locust.log}"
@@ -213,7 +222,12 @@ class ArmRun:
                 self.display.say(f"{self.name}: {note}")
 
     def finish(self) -> None:
-        """After the last block: join and pack the files, judge the rows, and settle the status."""
+        """After the last block: settle the record, and say how it ended."""
+        self.settle()
+        self.display.outcome(self.name, self.status, self.reason())
+
+    def settle(self) -> None:
+        """Join and pack the files, judge the rows, and decide on the status."""
         records.compress(self.folder / "events.csv")
         if len(self.conducts) > 1:
             records.write_json(self.folder / "conduct.json", locust_process.join_conducts(self.conducts))
@@ -236,7 +250,6 @@ class ArmRun:
                 )
             self.record["status"] = "fail" if failed else "pass"
         self.update(cases=judged["cases"], verdicts=verdicts)
-        self.display.outcome(self.name, self.status, self.reason())
 
     def reason(self) -> str:
         if line := self.record["failure_line"]:

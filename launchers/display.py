@@ -56,13 +56,9 @@ class Display:
         if not self.live:
             self.say(f"{name}: {doing}")
 
-    def requests(self, name: str, finished: int, planned: int) -> None:
-        share = finished / planned if planned else 0.0
-        self.progress.update(
-            self.task,
-            description=f"{name}: {finished} of {planned} requests",
-            completed=self.stages_done + min(share, 1.0),
-        )
+    def under_way(self, name: str, doing: str, share: float) -> None:
+        """How much of this stage is done."""
+        self.progress.update(self.task, description=f"{name}: {doing}", completed=self.stages_done + share)
 
     def stage_done(self) -> None:
         self.stages_done += 1

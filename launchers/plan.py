@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 from pydantic_core import ErrorDetails
 
 from launchers.errors import PlanError
@@ -35,11 +44,70 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def length(text: str) -> str:
+    number = r"\d+(\.\d+)?"
+    if not re.fullmatch(f"{number}|{number}-{number}|lognormal:{number}:{number}", text):
+        raise ValueError(f"is {text!r}; write '128', '64-512' or 'lognormal:200:0.6' (median, sigma)")
+    return text
+
+
+Length = Annotated[str, AfterValidator(length)]
+
+
+class Slo(Strict):
+    """What an answer has to keep to, in milliseconds of the engine's clock; see analysis.goodput."""
+
+    ttft_ms: Seconds | None = None
+    tpot_ms: Seconds | None = None
+    latency_ms: Seconds | None = None
+
+    @model_validator(mode="after")
+    def limits_something(self) -> Slo:
+        if not any((self.ttft_ms, self.tpot_ms, self.latency_ms)):
+            raise ValueError("limits nothing; give ttft_ms, tpot_ms or latency_ms")
+        return self
+
+
+class Traffic(Strict):
+    """Sustained load: users (closed) or requests a second (poisson, constant), one level after the other."""
+
+    load: Literal["closed", "poisson", "constant", "trace"] = "closed"
+    levels: Annotated[list[Seconds], Field(min_length=1)] = [4.0]
+    hold_s: Seconds = 30.0
+    ramp_s: Annotated[float, Field(ge=0)] = 0.0
+    settle_s: Annotated[float, Field(ge=0)] = 5.0  # of each level, not recorded
+    mix: dict[Literal["stream", "chat", "leave"], Annotated[float, Field(ge=0)]] = {"stream": 1.0}
+    prompt_words: Length = "128"
+    output_tokens: Length = "32"
+    turns: Count = 1
+    system_words: Annotated[int, Field(ge=0)] = 0
+    trace: str | None = None
+    trace_speed: Seconds = 1.0
+    words_per_token: Seconds = 0.75
+
+    @model_validator(mode="after")
+    def possible(self) -> Traffic:
+        if (self.load == "trace") != (self.trace is not None):
+            raise ValueError("load = 'trace' and trace = 'FILE' go together; give both or neither")
+        if self.trace is not None and not Path(self.trace).is_file():
+            raise ValueError(f"trace: no file {self.trace!r}; paths count from where headtohead is started")
+        if self.settle_s >= self.hold_s and self.trace is None:
+            raise ValueError(f"settle_s = {self.settle_s:g} leaves nothing to record of {self.hold_s:g} s")
+        if not any(self.mix.values()):
+            raise ValueError("mix: gives nobody any weight; write mix = { stream = 4, chat = 1 }")
+        return self
+
+
 class Workload(Strict):
-    """What every arm is asked to do. Times in seconds of the engine's own clock (see `time_scale`)."""
+    """What every arm is asked to do: `cases`, or `traffic` instead.
+
+    Times in seconds of the engine's own clock (see `time_scale`).
+    """
 
     model: str | None = None  # the name in every request; None: the one that the arms serve
     cases: list[Case] = ["single", "ladder", "interleave", "streams", "disconnect"]
+    traffic: Traffic | None = None
+    slo: Slo | None = None
     ladder: list[Count] = [2, 4, 8]
     repeats: Count = 1  # recorded repeats of each wave, over all blocks together
     warmups: Annotated[int, Field(ge=0)] = 1
@@ -53,12 +121,29 @@ class Workload(Strict):
     payload: dict[str, Any] | None = None  # extra body fields; None: those that every arm takes
     stream_options: dict[str, Any] | None = None  # likewise
 
-    @field_validator("cases", "ladder")
+    @field_validator("ladder")
     @classmethod
     def not_empty(cls, value: list[Any]) -> list[Any]:
         if not value:
             raise ValueError("must not be empty")
         return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def traffic_instead_of_cases(cls, data: Any) -> Any:
+        if isinstance(data, dict) and data.get("traffic") is not None:
+            return {"cases": [], **data}
+        return data
+
+    @model_validator(mode="after")
+    def either_cases_or_traffic(self) -> Workload:
+        if self.traffic is not None and self.cases:
+            raise ValueError("holds cases and traffic; leave one of them to a plan of its own")
+        if self.traffic is None and not self.cases:
+            raise ValueError("cases: must not be empty")
+        if self.traffic is None and self.slo is not None:
+            raise ValueError("slo: is for sustained load; add [workload.traffic]")
+        return self
 
 
 class Arm(Strict):
@@ -96,6 +181,11 @@ class Plan(Strict):
         if self.blocks > self.workload.repeats:
             raise ValueError(
                 f"blocks = {self.blocks} needs at least as many workload.repeats, not {self.workload.repeats}"
+            )
+        if self.workload.traffic is not None and self.workload.repeats > self.blocks:
+            raise ValueError(
+                f"traffic is measured once a block; for {self.workload.repeats} repeats set "
+                f"blocks = {self.workload.repeats}"
             )
         return self
 

@@ -226,7 +226,7 @@ def plan_levels(
     start_s = 0.0
     for number, value in enumerate(values):
         again = values[:number].count(value)
-        name = f"traffic-{load}-{value:g}{f'.{again + 1}' if again else ''}-r{repeat}"
+        name = f"traffic-{load}-{value:g}{f'_{again + 1}' if again else ''}-r{repeat}"
         held_s = start_s + ramp_s
         levels.append(Level(value, name, start_s, held_s, held_s + warmup_s, held_s + hold_s))
         start_s = held_s + hold_s

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 USERS_WITHIN_S = 60.0
 LEAD_NS = 200_000_000
 LOOK_EVERY_S = 0.2
+SAY_EVERY_S = 1.0
 # Requests that are due within this time of a worker's death are not given to another.
 HAND_OVER_S = 0.5
 
@@ -33,6 +34,7 @@ class TrafficConductor(Conductor):
         self.counts["planned"] = len(self._due_s)
         self._begin_ns = 0
         self._hung = False
+        self._said_at = 0.0
         self._lost: set[str] = set()
 
     def play(self) -> str:
@@ -46,6 +48,7 @@ class TrafficConductor(Conductor):
         while self.elapsed_s < self._demand.duration_s and not self._hung and self.living():
             gevent.sleep(LOOK_EVERY_S)
             self._look_after_workers()
+            self._say_how_far_it_is()
         self.tell(crew.END, {})
         self.wait_until(self._all_told, 2 * self.settings.deadline_s)
         if not self._demand.open_loop:
@@ -74,7 +77,9 @@ class TrafficConductor(Conductor):
             {"wave": level.name, "value": level.value, "steady_s": level.end_s - level.steady_s}
             for level in self._demand.levels
         ]
-        return {**super().state(), "waves": [], "reclaims": [], "load": self._demand.load, "levels": levels}
+        share = round(min(self.elapsed_s / self._demand.duration_s, 1.0), 4)
+        about = {"load": self._demand.load, "levels": levels, "share": share}
+        return {**super().state(), "waves": [], "reclaims": [], **about}
 
     def _all_are_here(self) -> bool:
         workers = len(self._runner.clients) if isinstance(self._runner, MasterRunner) else 1
@@ -111,6 +116,11 @@ class TrafficConductor(Conductor):
             from_s = self.elapsed_s + HAND_OVER_S * self.settings.time_scale
             self._share_out(sum(due_s < from_s for due_s in self._due_s))
         if gone:
+            self.files.conduct(self.state())
+
+    def _say_how_far_it_is(self) -> None:
+        if time.monotonic() - self._said_at > SAY_EVERY_S:
+            self._said_at = time.monotonic()
             self.files.conduct(self.state())
 
     def _all_told(self) -> bool:

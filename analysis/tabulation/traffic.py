@@ -1,4 +1,4 @@
-"""Sustained load: rates, latencies from the scheduled time on, and gaps between tokens."""
+"""Sustained load: rates, latencies from the scheduled time on, goodput, and gaps between tokens."""
 
 from __future__ import annotations
 
@@ -7,40 +7,62 @@ from collections.abc import Iterator
 import numpy as np
 import pandas as pd
 
+from analysis import goodput
 from analysis.clientwatch import touched
+from analysis.goodput import Slo, sustained, waits
 from analysis.measured import Measured
 from analysis.rundata import Arm
 from analysis.streams import inter_token_ms
 from analysis.tabulation.table import Cell, Column, Table
-from analysis.wavemetrics import tpot_ms
 
 SHARES = (0.5, 0.9, 0.99)
 
 
 def rates(measured: Measured) -> Table:
+    slos = {str(slo) for arm in measured.run.arms if (slo := Slo.of(arm))}
     table = Table(
         "traffic",
         "Traffic",
         "Requests that arrived over time, warm-up left out; seconds of the engine's clock. Latency counts "
-        "from the time at which a request was due, so that a wait on our side is not hidden. Requests in "
-        "flight at the end have no latency: their share bounds what they could change. Rates: what was "
-        "completed, per second between the first sending and the last end.",
-        [Column("mode", "Mode"), Column("wave", "Phase"), Column("requests", "Requests", 0),
-         Column("ok", "ok", 0), Column("in_flight", "In flight at the end"),
+        "from the time at which a request was due, so that a wait on our side is not hidden. In flight: when "
+        "the run was stopped; they have no latency, and their share bounds what they could change. Rates: "
+        "what ended between the first and the last time at which one was due." + _about(slos),
+        [Column("mode", "Mode"), Column("load", "Load"), Column("repeat", "Repeat", 0),
+         Column("requests", "Requests", 0), Column("ok", "ok", 0), Column("in_flight", "In flight"),
          Column("requests_s", "Requests/s", 2), Column("output_tok_s", "Output tok/s", 1),
          *(Column(f"latency_p{share * 100:g}_s", f"Latency p{share * 100:g} (s)") for share in SHARES),
+         *([Column("within_slo", "Within SLOs", 1, " %"), Column("goodput_s", "Goodput (requests/s)", 2)]
+           if slos else []),
          Column("valid", "Valid")],
     )  # fmt: skip
     for arm, wave, rows in phases(measured):
-        sent = rows[rows["sent_ns"].notna()]
-        ok = sent[sent["outcome"] == "ok"]
+        found = sustained(arm, wave, rows)
         flying = int((rows["outcome"] == "unfinished").sum())
-        span_s = float(((sent["sent_ms"] + sent["latency_ms"]).max() - sent["sent_ms"].min()) / 1000)
-        cells: list[Cell] = [len(rows), len(ok), f"{flying} ({flying / max(len(rows), 1):.1%})"]
-        cells += [len(ok) / span_s, float(ok["completion_tokens"].sum()) / span_s]
-        cells += [_quantile(since_due_ms(arm, ok) / 1000, share) for share in SHARES]
-        table.rows.append([arm.title, wave, *cells, _valid(arm, rows)])
+        cells: list[Cell] = [
+            arm.title,
+            found.load,
+            int(rows["repeat"].iloc[0]),
+            len(rows),
+            found.ended,
+            f"{flying} ({flying / max(len(rows), 1):.1%})",
+        ]
+        cells += [found.completed_s, found.output_tok_s]
+        ended_ms = waits(arm, rows).loc[rows["outcome"] == "ok", "latency_ms"]
+        cells += [_quantile(ended_ms / 1000, share) for share in SHARES]
+        if slos:
+            cells += [None if found.share is None else 100 * found.share, found.good_s]
+        table.rows.append([*cells, _valid(arm, rows)])
     return table
+
+
+def _about(slos: set[str]) -> str:
+    if not slos:
+        return ""
+    return (
+        f" Within SLOs ({'; '.join(sorted(slos))}): the share of all requests that ended well and kept to "
+        "each limit, TTFT and latency counted from when they were due; those who left on purpose do not "
+        "count. Goodput: such requests a second."
+    )
 
 
 def tokens(measured: Measured) -> Table:
@@ -50,7 +72,8 @@ def tokens(measured: Measured) -> Table:
         "Streams that arrived over time, warm-up left out; milliseconds of the engine's clock. TTFT counts "
         "from sending to the first event with text. TPOT: (last token - first token) / (tokens - 1). ITL: "
         "gaps between text events.",
-        [Column("mode", "Mode"), Column("wave", "Phase"), Column("streams", "Streams", 0),
+        [Column("mode", "Mode"), Column("load", "Load"), Column("repeat", "Repeat", 0),
+         Column("streams", "Streams", 0),
          *(Column(f"ttft_p{share * 100:g}_ms", f"TTFT p{share * 100:g} (ms)", 1) for share in SHARES),
          *(Column(f"tpot_p{share * 100:g}_ms", f"TPOT p{share * 100:g} (ms)", 2) for share in SHARES),
          *(Column(f"itl_p{share * 100:g}_ms", f"ITL p{share * 100:g} (ms)", 2) for share in SHARES),
@@ -61,20 +84,19 @@ def tokens(measured: Measured) -> Table:
         if streams.empty:
             continue
         gaps = inter_token_ms(arm, streams.index)
-        cells: list[Cell] = [len(streams)]
+        cells: list[Cell] = [goodput.load_of(arm, wave), int(rows["repeat"].iloc[0]), len(streams)]
         cells += [_quantile(streams["ttft_ms"], share) for share in SHARES]
-        cells += [_quantile(tpot_ms(streams), share) for share in SHARES]
+        cells += [_quantile(waits(arm, streams)["tpot_ms"], share) for share in SHARES]
         cells += [float(one) for one in np.quantile(gaps, SHARES)] if len(gaps) else [None] * len(SHARES)
-        table.rows.append([arm.title, wave, *cells, _valid(arm, streams)])
+        table.rows.append([arm.title, *cells, _valid(arm, streams)])
     return table
 
 
 def phases(measured: Measured) -> Iterator[tuple[Arm, str, pd.DataFrame]]:
     """The recorded requests of each phase of traffic, arm by arm."""
     for arm in measured.run.arms:
-        rows = arm.recorded[arm.recorded["case"] == "traffic"]
-        for wave, phase in rows.groupby("wave", sort=False):
-            yield arm, str(wave), phase
+        for wave, rows in goodput.phases(arm):
+            yield arm, wave, rows
 
 
 def _valid(arm: Arm, rows: pd.DataFrame) -> str:
@@ -82,12 +104,6 @@ def _valid(arm: Arm, rows: pd.DataFrame) -> str:
     hit = touched(arm).loc[rows.index]
     codes = ", ".join(sorted(set(hit.unique()) - {""}))
     return f"✗ {codes}: {(hit != '').mean():.1%} of requests" if codes else "yes"
-
-
-def since_due_ms(arm: Arm, rows: pd.DataFrame) -> pd.Series[float]:
-    """Latency in engine ms from the time at which a request was due, or sent where nothing says when."""
-    late_ns = (rows["sent_ns"] - rows["scheduled_ns"].fillna(rows["sent_ns"])).astype("float64")
-    return rows["latency_ms"] + late_ns.clip(lower=0) / 1e6 * arm.time_scale
 
 
 def _quantile(values: pd.Series[float], share: float) -> Cell:
