@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import gevent
 from locust.env import Environment
 
 from locustfiles import crew
@@ -204,11 +203,7 @@ class WaveConductor(Conductor):
             and row.latency_ms
         ]
         within_s = max(RECLAIM_SOLOS * self._solo_s, RECLAIM_LEAST_S)
-        if not left_ns:
-            return
-        if not self._slots.how:
-            if wave.leaving == "leak":  # unseen, give the server the time it may take
-                gevent.sleep(within_s)
+        if not left_ns or not self._slots.how:
             return
         reclaim_s = self._slots.seconds_until_free(max(left_ns), lambda: playing.in_flight, within_s)
         self._reclaims.append(

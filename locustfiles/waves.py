@@ -177,6 +177,8 @@ def _leak(settings: Settings, repeat: int) -> Iterator[Wave]:
         for i in range(leavers)
     ]  # fmt: skip
     yield Wave(name, "leak", leavers, repeat, tuple(calls), "leak")
+    # Right behind them, and then once more: where the server does not tell, the difference shows held slots.
+    yield _together(settings, "leak", width, repeat, "", f"leak_probe-r{repeat}")
     yield _together(settings, "leak", width, repeat, "", f"leak_after-r{repeat}")
 
 
@@ -194,6 +196,10 @@ def _isolation(settings: Settings, repeat: int) -> Iterator[Wave]:
     name = f"isolation_streams-{count}-r{repeat}"
     together = [_stream(f"{name}-{i}", words, tokens, topic=topic) for i, topic in enumerate(topics)]
     yield Wave(name, "isolation", count, repeat, tuple(together))
+    # A long prompt, and the same once more: a cache that nobody reports shows in the time to first token.
+    for name in (f"isolation_new-r{repeat}", f"isolation_again-r{repeat}"):
+        call = _stream(f"{name}-0", LONG_WORDS, tokens, topic=f"isolation-r{repeat}-long")
+        yield Wave(name, "isolation", 1, repeat, (call,))
 
 
 def _long_context(settings: Settings, repeat: int) -> Iterator[Wave]:

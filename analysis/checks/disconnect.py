@@ -31,9 +31,12 @@ def _recovers(arm: Arm) -> Verdict:
 
 
 def _due_to_leaving(arm: Arm, bad: pd.DataFrame) -> pd.DataFrame:
-    """Those whose failure is not also seen where nobody had left: that one has a verdict of its own."""
+    """Those whose failure has no other reason: not also seen where nobody had left, not the engine's end."""
     elsewhere = arm.requests[~arm.requests["case"].isin(["disconnect", "recover", "leak"])]
-    return bad[~bad["failure"].isin(set(elsewhere["failure"]) - {""})]
+    known = set(elsewhere["failure"]) - {""}
+    if str(arm.record.get("failure") or "").startswith("engine."):
+        known |= {"http.connection", "engine.hang"}
+    return bad[~bad["failure"].isin(known)]
 
 
 def _first(bad: pd.DataFrame) -> str:
@@ -46,17 +49,23 @@ def _first(bad: pd.DataFrame) -> str:
 def _reclaims(arm: Arm) -> Verdict:
     """Free long before the abandoned request would have ended; never, or at its end, is too late."""
     found = pd.DataFrame(arm.conduct.get("reclaims") or [], columns=["repeat", "variant", "reclaim_s", "how"])
+    seconds = found["reclaim_s"].astype("float64") * arm.time_scale
+    if found.empty:
+        found = _probed(arm)
+        seconds = found["reclaim_s"]
     left_s = _rest_s(arm)
     if found.empty or left_s is None:
         limit = "free before the abandoned request would have ended"
-        return verdict("disconnect.reclaims", "skip", "the server does not tell, or nobody left", limit)
+        detail = "case leak finds out by probing"
+        observed = "the server does not tell, or nobody left"
+        return verdict("disconnect.reclaims", "skip", observed, limit, detail)
     limit_s = max(RECLAIM_SHARE * left_s, RECLAIM_FLOOR_S * arm.time_scale)
     limit = f"{limit_s:.3f} s (half of what the abandoned request had to go)"
-    seconds = found["reclaim_s"].astype("float64") * arm.time_scale
-    worst = found.iloc[int(seconds.fillna(float("inf")).to_numpy().argmax())]
+    worst = int(seconds.fillna(float("inf")).to_numpy().argmax())
     late = int((seconds.isna() | (seconds > limit_s)).sum())
-    shown = "never" if pd.isna(worst["reclaim_s"]) else f"{float(worst['reclaim_s']) * arm.time_scale:.3f} s"
-    detail = f"worst of {len(found)}, client left: {worst['variant']}; by {worst['how']}; {late} too late"
+    shown = "never" if pd.isna(seconds.iloc[worst]) else f"{seconds.iloc[worst]:.3f} s"
+    variant, how = found.iloc[worst][["variant", "how"]]
+    detail = f"worst of {len(found)}, client left: {variant}; by {how}; {late} too late"
     if not late:
         return verdict("disconnect.reclaims", "pass", shown, limit, detail)
     known = (arm.record.get("capabilities") or {}).get("cancels_on_disconnect")
@@ -64,6 +73,27 @@ def _reclaims(arm: Arm) -> Verdict:
         detail += f"; this engine is known for it (cancels on disconnect: {known})"
         return verdict("disconnect.reclaims", "warn", shown, limit, detail)
     return verdict("disconnect.reclaims", "fail", shown, limit, detail)
+
+
+def _probed(arm: Arm) -> pd.DataFrame:
+    """Seconds by which requests that came right behind leavers took longer than the same without any.
+
+    With one slot that is the next request, against the lone short request of `interleave`. With more, a
+    free slot would answer it: a wave of the full width, against the same wave a moment later. The median
+    over the repeats, because one late wave is no slot that is held.
+    """
+    waves = arm_waves(arm)
+    wall_s = waves[waves["ok"] == waves["requests"]].set_index("wave")["wall_s"]
+    repeats = sorted(set(arm.recorded["repeat"]))
+    pairs = {"leak": [(f"leak_probe-r{k}", f"leak_after-r{k}") for k in repeats]}
+    if arm.mode == "serial":
+        pairs["events"] = [(f"recover-r{k}", f"interleave-alone-r{k}") for k in repeats]
+    rows = []
+    for variant, named in pairs.items():
+        late = [wall_s[soon] - wall_s[later] for soon, later in named if {soon, later} <= set(wall_s.index)]
+        if late:
+            rows.append((len(late), variant, max(float(pd.Series(late).median()), 0.0), "probe"))
+    return pd.DataFrame(rows, columns=["repeat", "variant", "reclaim_s", "how"])
 
 
 def _rest_s(arm: Arm) -> float | None:
@@ -88,6 +118,10 @@ def _leak(arm: Arm) -> Verdict:
     bad = _due_to_leaving(arm, rows[rows["outcome"] != "ok"])
     if len(bad):
         return verdict("disconnect.leak", "fail", f"{len(bad)} of {len(rows)} failed", limit, _first(bad))
+    # A wave in which a request failed, for whatever other reason, has no time to compare.
+    before, after = (found[found["ok"] == found["requests"]] for found in (before, after))
+    if before.empty or after.empty:
+        return verdict("disconnect.leak", "skip", "no wave without a failure", limit)
     # Slots that leaked stay lost, so a later "before" is no reference any more: the best one is.
     best_s, walls_s = float(before["wall_s"].min()), after["wall_s"]
     ratio = float(walls_s.median()) / best_s

@@ -37,17 +37,32 @@ def _first(bad: pd.DataFrame) -> str:
 
 
 def _identity(rows: pd.DataFrame, asked: int) -> Verdict:
-    """Ids that differ within a stream (found on the response), and ids that several streams share."""
+    """Ids that differ within a stream (found on the response), and ids that several responses share.
+
+    Chunks of two streams with one id cannot be told apart; whole answers can, so there it is a warning.
+    """
     found = _by_code(rows, "stream.identity", asked, "streams")
-    if found["status"] != "pass":
+    if found["status"] == "fail":
         return found
-    named = rows[(rows["stream"] == 1) & (rows["response_id"] != "")]
-    shared = named[named["response_id"].duplicated(keep=False)]
-    if shared.empty:
-        return found
-    first = shared[shared["response_id"] == shared["response_id"].iloc[0]]["request"]
-    detail = f"{', '.join(first[:3])} share the id {shared['response_id'].iloc[0]}"
-    return verdict("stream.identity", "fail", f"{len(shared)} of {asked} streams", "0 streams", detail)
+    named = rows[rows["response_id"] != ""]
+    streams = _sharing(named[named["stream"] == 1])
+    if len(streams):
+        observed = f"{len(streams)} of {asked} streams"
+        return verdict("stream.identity", "fail", observed, "0 streams", _sharers(streams))
+    shared = _sharing(named)
+    if len(shared):
+        observed = f"{len(shared)} of {len(named)} responses"
+        return verdict("stream.identity", "warn", observed, "0 responses", _sharers(shared))
+    return found
+
+
+def _sharing(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["response_id"].duplicated(keep=False)]
+
+
+def _sharers(shared: pd.DataFrame) -> str:
+    name = shared["response_id"].iloc[0]
+    return f"{', '.join(shared.loc[shared['response_id'] == name, 'request'][:3])} share the id {name}"
 
 
 def _other_codes(rows: pd.DataFrame) -> list[Verdict]:

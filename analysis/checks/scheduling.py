@@ -39,10 +39,14 @@ def _overlap(arm: Arm) -> Verdict:
     waves = interleaves(arm)
     if waves.empty:
         return verdict("interleave.overlap", "skip", "no interleave", limit)
-    before_s = float(waves["ended_before_s"].median())
+    met = waves[waves["ended_before_s"] > -waves["short_s"]]
+    if met.empty:
+        detail = "the long one had ended before the short one was sent: send it sooner (interleave_delay_s)"
+        return verdict("interleave.overlap", "skip", "the two never met", limit, detail)
+    before_s = float(met["ended_before_s"].median())
     observed = f"{abs(before_s):.3f} s {'before' if before_s > 0 else 'after'} it"
     if arm.mode == "serial":
         return verdict("interleave.overlap", "skip", observed, limit, "one at a time: cannot overlap")
     return verdict(
-        "interleave.overlap", "pass" if before_s > 0 else "warn", observed, limit, f"{len(waves)} repeats"
+        "interleave.overlap", "pass" if before_s > 0 else "warn", observed, limit, f"{len(met)} repeats"
     )

@@ -41,8 +41,9 @@ def run(
         return
     changes = [*(set_ or []), *([f"width={width}"] if width is not None else [])]
     try:
-        twists = catalogue.twists(fault or [], FAULTS) + catalogue.twists(dialect or [], DIALECTS)
         asked = profiles.load(profile, mode, changes)
+        twists = catalogue.twists([*asked.faults, *(fault or [])], FAULTS)
+        twists += catalogue.twists([*asked.dialects, *(dialect or [])], DIALECTS)
         written = Truth(truth) if truth else None
         simulator = Simulator(
             catalogue.twisted(asked, twists), served_model_name, time_scale, written, twists

@@ -149,6 +149,24 @@ class SeveralTokens(Twist):
     profile: ClassVar[dict[str, object]] = {"tokens_per_event": 3}
 
 
+class TokensCounted(SeveralTokens):
+    """Three tokens an event, and the count so far with each."""
+
+    name = "three-tokens-counted"
+
+    def event(self, answering: Answering, kind: str, value: Any) -> list[Any]:
+        if kind == "text":
+            value["usage"] = answering.usage(answering.request.generated)
+        return [value]
+
+
+class NoMetrics(Twist):
+    """No /metrics page."""
+
+    name = "no-metrics"
+    profile: ClassVar[dict[str, object]] = {"metrics": False}
+
+
 class EarlyRole(Twist):
     """The role chunk comes long before the first token."""
 

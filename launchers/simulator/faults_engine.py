@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from launchers.simulator import wire
 from launchers.simulator.twists import Twist
@@ -47,6 +47,30 @@ class PrefixCache(Twist):
     profile: ClassVar[dict[str, object]] = {"prefix_cache": True}
 
 
+class PrefixCacheUntold(PrefixCache):
+    """Serves known prompts from memory, and counts none of it."""
+
+    name = "prefix-cache-untold"
+
+    def body(self, answering: Answering, body: dict[str, Any]) -> dict[str, Any]:
+        usage = body.get("usage")
+        if not usage:
+            return body
+        return {**body, "usage": {key: usage[key] for key in usage if key != "prompt_tokens_details"}}
+
+    def event(self, answering: Answering, kind: str, value: Any) -> list[Any]:
+        return [self.body(answering, value)] if isinstance(value, dict) else [value]
+
+
+class PrefixCacheFull(PrefixCache):
+    """Has seen every prompt before: an earlier run sent the same ones."""
+
+    name = "prefix-cache-full"
+
+    def begin(self, answering: Answering) -> None:
+        answering.simulator.engine.scheduler.remember(answering.request)
+
+
 class NeverCancels(Twist):
     """A request whose client left runs to its end."""
 
@@ -54,6 +78,31 @@ class NeverCancels(Twist):
 
     def keeps_running(self, answering: Answering) -> bool:
         return True
+
+
+class NeverCancelsUntold(NeverCancels):
+    """The same on a server without /metrics: only a probe can tell."""
+
+    name = "disconnect-ignored-untold"
+    profile: ClassVar[dict[str, object]] = {"metrics": False}
+
+
+class BodyUnwatched(Twist):
+    """A client that leaves goes unnoticed unless it streams."""
+
+    name = "disconnect-of-body-ignored"
+
+    def keeps_running(self, answering: Answering) -> bool:
+        return not answering.asked.stream
+
+
+class QueueUnwatched(Twist):
+    """A client that leaves while it waits for a slot goes unnoticed."""
+
+    name = "disconnect-in-queue-ignored"
+
+    def keeps_running(self, answering: Answering) -> bool:
+        return answering.request.width_max == 0
 
 
 class PrefillUnwatched(Twist):

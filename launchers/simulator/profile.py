@@ -43,6 +43,9 @@ class Profile(BaseModel):
     role_before_prefill: bool = False
     tokens_per_event: Positive = 1
     listen_backlog: Positive = 2048
+    metrics: bool = True
+    faults: list[str] = []  # NAME or NAME:SHARE, besides those of the command line
+    dialects: list[str] = []
 
     @field_validator("step_s", mode="before")
     @classmethod

@@ -113,7 +113,7 @@ class Scheduler:
                 left -= chunk
                 if not request.in_prefill:
                     emits.append(request)
-                    self._remember(request)
+                    self.remember(request)
         if prefill_tokens:
             cost_s += self.profile.prefill_s
         for request in self.running:
@@ -158,7 +158,8 @@ class Scheduler:
         known = takewhile(self._blocks.__contains__, self._block_hashes(request))
         return min(sum(1 for _ in known) * self.profile.cache_block, len(request.prompt) - 1)
 
-    def _remember(self, request: Request) -> None:
+    def remember(self, request: Request) -> None:
+        """Keep the prompt's blocks for later prompts that begin alike, if there is a prefix cache."""
         if not self.profile.prefix_cache:
             return
         for block in self._block_hashes(request):

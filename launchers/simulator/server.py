@@ -20,6 +20,7 @@ from launchers.simulator.twists import Twist, chosen
 
 MAX_BODY = 64 * 1024 * 1024
 MAX_HEAD = 256 * 1024
+ACCEPTED_WITHIN_S = 0.01
 
 
 @dataclass
@@ -34,6 +35,7 @@ class Simulator:
     _reopening: set[asyncio.Future[asyncio.Server]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.refusing = False
         self.listener: asyncio.Server | None = None
         self.engine = Engine(self.profile, self.time_scale, self._on_token)
         self.answering: dict[Request, Answering] = {}
@@ -46,10 +48,17 @@ class Simulator:
 
     def stop_listening(self, seconds: float) -> None:
         """Refuse connections for a while; the open ones stay."""
-        if self.listener is None or not self.listener.sockets:
+        if self.listener is None or self.refusing:
             return
-        address = self.listener.sockets[0].getsockname()[:2]
-        self.listener.close()
+        self.refusing = True
+        loop = asyncio.get_running_loop()
+        # A server that is closed forgets connections it has accepted but not yet given to a protocol.
+        loop.remove_reader(self.listener.sockets[0].fileno())
+        loop.call_later(ACCEPTED_WITHIN_S, self._refuse, self.listener, seconds)
+
+    def _refuse(self, listener: asyncio.Server, seconds: float) -> None:
+        address = listener.sockets[0].getsockname()[:2]
+        listener.close()
         asyncio.get_running_loop().call_later(
             seconds, lambda: self._reopening.add(asyncio.ensure_future(self.listen(*address)))
         )
@@ -59,6 +68,7 @@ class Simulator:
         loop = asyncio.get_running_loop()
         backlog = self.profile.listen_backlog
         self.listener = await loop.create_server(lambda: Connection(self), host, port, backlog=backlog)
+        self.refusing = False
         return self.listener
 
     def close(self, answering: Answering, outcome: str = "ok") -> None:
@@ -193,7 +203,7 @@ class Connection(asyncio.Protocol):
         if (method, path) == ("GET", "/v1/models"):
             card = {"id": simulator.model, "object": "model", "max_model_len": simulator.profile.max_context}
             return wire.response(200, {"object": "list", "data": [card]})
-        if (method, path) == ("GET", "/metrics"):
+        if (method, path) == ("GET", "/metrics") and simulator.profile.metrics:
             page = metrics.page(simulator.engine.scheduler, simulator.model)
             return wire.response(200, page.encode(), "text/plain; version=0.0.4; charset=utf-8")
         if (method, path) == ("POST", "/tokenize"):

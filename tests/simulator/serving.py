@@ -77,7 +77,7 @@ class Client:
     def read(self, silence_s: float = WITHIN_S, until: Callable[[bytes], bool] | None = None) -> Seen:
         """One response, or what there is of it when the server closes or falls silent.
 
-        `until`: stop early, once this is true of what came.
+        `until`: stop early, once this is true of what came; the next call then reads the rest (status 0).
         """
         raw, parts, whole = b"", [], False
         self.socket.settimeout(silence_s)
@@ -97,7 +97,7 @@ class Client:
         }
         if headers.get("transfer-encoding") == "chunked":
             body = _unchunked(body)
-        status = int(lines[0].split()[1]) if raw else 0
+        status = int(lines[0].split()[1]) if raw.startswith(b"HTTP/") else 0
         return Seen(status, headers, body, raw, parts, whole)
 
     def get(self, path: str) -> Seen:

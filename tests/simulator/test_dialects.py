@@ -7,12 +7,13 @@ import json
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launchers.simulator.catalogue import DIALECTS
-from tests.simulator.serving import Client, Seen, metric, serving_many
+from tests.simulator.serving import Client, Seen, metric, serving, serving_many
 
 PLAIN = "plain"
 TOKENS = 8
@@ -99,10 +100,14 @@ STREAMED: dict[str, Callable[[Seen], object]] = {
     "done-with-space": lambda seen: seen.data[-1] == "[DONE] ",
     "close-delimited": ended_by_closing,
     "three-tokens-an-event": lambda seen: (
-        [len(d["content"].split()) for d in deltas(seen)[1:-1]] == [3, 3, 2]
+        not seen.chunks[1].get("usage")
+        and [len(d["content"].split()) for d in deltas(seen)[1:-1]] == [3, 3, 2]
+    ),
+    "three-tokens-counted": lambda seen: (
+        [chunk["usage"]["completion_tokens"] for chunk in usages(seen)] == [3, 6, 8, 8]
     ),
 }
-ELSEWHERE = {"gzip", "gzip-stream", "closes-after-stream", "role-early"}
+ELSEWHERE = {"gzip", "gzip-stream", "closes-after-stream", "role-early", "no-metrics"}
 
 
 def test_every_dialect_is_tried() -> None:
@@ -164,3 +169,18 @@ def test_the_role_chunk_may_come_before_the_prefill(
         before = metric(ports[name], "vllm:generation_tokens_total")
         client.read(until=lambda raw: b'"role"' in raw)
         assert (metric(ports[name], "vllm:generation_tokens_total") > before) == generated
+
+
+def test_there_may_be_no_metrics(ports: dict[str, int]) -> None:
+    with Client(ports["no-metrics"]) as client:
+        assert client.get("/metrics").status == 404
+        assert client.chat().status == 200
+
+
+def test_a_profile_may_have_faults_and_dialects_of_its_own(tmp_path: Path) -> None:
+    profile = tmp_path / "odd.toml"
+    profile.write_text('faults = ["done-missing"]\ndialects = ["pings", "crlf:1"]\n')
+    with serving("--profile", str(profile)) as engine, engine.client() as client:
+        seen = client.chat(stream=True)
+    assert b": ping\r\n" in seen.body
+    assert b"[DONE]" not in seen.body

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,12 @@ TRIED_THERE = {
     "width-clamped",
     "width-narrowed",
     "prefix-cache",
+    "prefix-cache-untold",
+    "prefix-cache-full",
     "disconnect-ignored",
+    "disconnect-ignored-untold",
+    "disconnect-of-body-ignored",
+    "disconnect-in-queue-ignored",
     "disconnect-in-prefill-ignored",
     "slot-leaked",
     "bystander-aborted",
@@ -77,6 +83,56 @@ def test_a_cache_that_was_left_on() -> None:
             client.chat(words).json["usage"]["prompt_tokens_details"]["cached_tokens"] for _ in range(2)
         ]
     assert spared == [0, 48]
+
+
+def test_a_cache_that_has_seen_every_prompt_before() -> None:
+    with serving("--fault", "prefix-cache-full") as engine, engine.client() as client:
+        usage = client.chat(" ".join(f"word{i}" for i in range(50))).json["usage"]
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 48
+
+
+def test_a_cache_that_nobody_counts_shows_in_the_metrics_only() -> None:
+    with serving("--fault", "prefix-cache-untold") as engine, engine.client() as client:
+        words = " ".join(f"word{i}" for i in range(50))
+        usages = [client.chat(words).json["usage"] for _ in range(2)]
+        assert engine.metric("vllm:prefix_cache_hits_total") == 48
+    assert [usage.get("prompt_tokens_details") for usage in usages] == [None, None]
+
+
+def test_without_metrics_a_client_that_leaves_goes_unnoticed_too(tmp_path: Path) -> None:
+    with serving("--fault", "disconnect-ignored-untold", "--truth", str(tmp_path)) as engine:
+        client = engine.client()
+        client.send_chat(id="leaver", max_tokens=60, stream=True)
+        client.read(until=lambda raw: raw.count(b"data:") >= 2)
+        client.socket.close()
+        with engine.client() as other:
+            assert other.get("/metrics").status == 404
+        assert becomes(lambda: ",60," in (tmp_path / "truth.csv").read_text())
+
+
+def test_a_client_that_leaves_the_queue_goes_unnoticed() -> None:
+    with serving("--fault", "disconnect-in-queue-ignored", "--width", "1") as engine:
+        served, queued = running_stream(engine, "served"), engine.client()
+        queued.send_chat(id="queued", max_tokens=LONG, stream=True)
+        assert becomes(lambda: engine.metric(WAITING) == 1)
+        queued.socket.close()
+        served.socket.close()
+        generated = engine.metric("vllm:generation_tokens_total")
+        assert becomes(lambda: engine.metric("vllm:generation_tokens_total") > generated + 20)
+
+
+@pytest.mark.parametrize(("stream", "left"), [(True, 0), (False, 1)])
+def test_a_client_that_leaves_goes_unnoticed_unless_it_streams(stream: bool, left: int) -> None:
+    with serving("--fault", "disconnect-of-body-ignored") as engine:
+        client = engine.client()
+        client.send_chat(id="leaver", max_tokens=LONG, stream=stream)
+        assert becomes(lambda: engine.metric("vllm:generation_tokens_total") > 2)
+        client.socket.close()
+        generated = engine.metric("vllm:generation_tokens_total")
+        if left:
+            assert becomes(lambda: engine.metric("vllm:generation_tokens_total") > generated + 20)
+        else:
+            assert becomes(lambda: engine.metric(RUNNING) == 0)
 
 
 def test_a_client_that_leaves_goes_unnoticed() -> None:

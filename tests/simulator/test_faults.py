@@ -146,7 +146,7 @@ def test_refused_connections_come_back_after_a_while(ports: dict[str, int]) -> N
 
     with Client(ports["refused"]) as client:
         assert client.chat().raw == b""
-    assert not listens()
+    assert becomes(lambda: not listens())
     assert becomes(listens)
 
 
