@@ -94,9 +94,9 @@ def test_a_response_that_comes_byte_by_byte_is_the_same_response(framing: str) -
 @pytest.mark.parametrize(
     ("coding", "compressed"),
     [
-        ("gzip", gzip.compress(BODY)),
-        ("x-gzip", gzip.compress(BODY[:20]) + gzip.compress(BODY[20:])),
-        ("deflate", zlib.compress(BODY)),
+        pytest.param("gzip", gzip.compress(BODY), id="gzip"),
+        pytest.param("x-gzip", gzip.compress(BODY[:20]) + gzip.compress(BODY[20:]), id="two gzip members"),
+        pytest.param("deflate", zlib.compress(BODY), id="deflate"),
     ],
 )
 def test_compressed_bodies_are_undone(coding: str, compressed: bytes) -> None:
@@ -132,6 +132,7 @@ def test_a_compressed_stream_keeps_the_time_of_each_event() -> None:
         (b"Content-Encoding: gzip", b"plain after all", "broken gzip body"),
         (b"Content-Encoding: zstd", b"whatever", "'zstd' is not understood"),
     ],
+    ids=["cut", "not gzip", "unknown"],
 )
 def test_a_body_that_cannot_be_decompressed_is_said_to_be_so(
     headers: bytes, body: bytes, complaint: str
