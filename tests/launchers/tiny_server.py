@@ -52,9 +52,9 @@ def main() -> None:
     parser.add_argument("--reuse", action="store_true")
     parser.add_argument("--mark", help="means nothing; a test finds the process by it")
     options = parser.parse_args()
+    print("loading", flush=True)
     if options.die is not None:
         threading.Thread(target=die, args=[options.die], daemon=True).start()
-    print("loading", flush=True)
     time.sleep(options.load)
     Answer.status = options.status
     Server.share = options.reuse

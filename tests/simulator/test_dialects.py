@@ -116,7 +116,8 @@ def test_every_dialect_is_tried() -> None:
 
 @pytest.mark.parametrize("name", STREAMED)
 def test_a_stream_in_a_dialect(streams: dict[str, Seen], name: str) -> None:
-    assert not STREAMED[name](streams[PLAIN]), "the plain engine does it too"
+    if name != "two-in-one-read":  # two writes may come in one read anyhow
+        assert not STREAMED[name](streams[PLAIN]), "the plain engine does it too"
     assert STREAMED[name](streams[name]), streams[name].raw.decode(errors="replace")
 
 
