@@ -152,10 +152,10 @@ class Guard:
     def stop(self) -> list[int]:
         """TERM to the command, so that it can end its own children; then TERM and KILL to what is left."""
         if self.child_running:
-            self.send(signal.SIGTERM, [self.child])
+            self.end([self.child])
             self.wait(self.grace_s, lambda: self.child_running)
         if self.reap():
-            self.send(signal.SIGTERM, self.descendants())
+            self.end(self.descendants())
             self.wait(OTHERS_SECONDS, self.reap)
         give_up = time.monotonic() + LAST_SECONDS
         while self.reap() and time.monotonic() < give_up:
@@ -172,6 +172,11 @@ class Guard:
         with contextlib.suppress(psutil.Error):
             return [process.pid for process in psutil.Process().children(recursive=True)]
         return []
+
+    def end(self, pids: list[int]) -> None:
+        """SIGTERM, heard by processes that are suspended too."""
+        self.send(signal.SIGTERM, pids)
+        self.send(signal.SIGCONT, pids)
 
     def send(self, number: signal.Signals, pids: list[int]) -> None:
         for pid in pids:

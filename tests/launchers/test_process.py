@@ -84,7 +84,19 @@ def test_a_command_that_ignores_term_is_killed(tmp_path: Path, mark: str) -> Non
     assert processes_marked(mark) == []
 
 
-def test_a_stopped_command_is_killed(tmp_path: Path, mark: str) -> None:
+def test_a_suspended_command_ends_in_order(tmp_path: Path, mark: str) -> None:
+    orderly = "import signal, sys, time; signal.signal(15, lambda *_: sys.exit(7)); print('up', flush=True)"
+    command = [sys.executable, "-c", f"{orderly}; time.sleep(600)", mark]
+    process = Supervised("orderly", command, tmp_path / "log", grace_s=20)
+    assert becomes(lambda: process.tail() == ["up"])
+    os.kill(process.pid, signal.SIGSTOP)
+
+    process.stop()
+
+    assert process.exit_code == 7
+
+
+def test_a_suspended_family_is_ended(tmp_path: Path, mark: str) -> None:
     process = Supervised("family", family(mark), tmp_path / "log", grace_s=0.2)
     assert becomes(lambda: complete(mark))
     for member in processes_marked(mark):
