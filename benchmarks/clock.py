@@ -9,6 +9,7 @@ same streams run against any server; without its --truth folder only CPU and TTF
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -101,14 +102,18 @@ def print_table(figures: list[Figures]) -> None:
             str(cell.streams),
             f"{cell.cpu_us_per_event:.1f}",
             f"{cell.cpu_share:.0%}",
-            f"{cell.lag_median:.3f}",
-            f"{cell.lag_p99:.3f}",
-            f"{cell.ttft:.2f}",
-            f"{cell.true_ttft:.2f}",
-            f"{cell.ttft - cell.true_ttft:.2f}",
-            f"{cell.start_spread:.2f}",
+            told(cell.lag_median, 3),
+            told(cell.lag_p99, 3),
+            told(cell.ttft, 2),
+            told(cell.true_ttft, 2),
+            told(cell.ttft - cell.true_ttft, 2),
+            told(cell.start_spread, 2),
         )
     Console(width=120).print(table)
+
+
+def told(value: float, digits: int) -> str:
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def plot(figures: list[Figures], path: Path) -> None:
