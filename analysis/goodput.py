@@ -16,6 +16,7 @@ from analysis.rundata import Arm
 from analysis.wavemetrics import tpot_ms
 
 P95 = 0.95
+TITLES = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "latency_ms": "latency"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,7 @@ class Slo:
         return cls(**{name: given.get(name) for name in cls.__slots__}) if given else None
 
     def __str__(self) -> str:
-        titles = {"ttft_ms": "TTFT", "tpot_ms": "TPOT", "latency_ms": "latency"}
-        limits = ((title, getattr(self, name)) for name, title in titles.items())
+        limits = ((title, getattr(self, name)) for name, title in TITLES.items())
         return ", ".join(f"{title} ≤ {limit:g} ms" for title, limit in limits if limit is not None)
 
 
@@ -42,8 +42,9 @@ class Slo:
 class Sustained:
     """One phase. Rates per second of the engine's clock, quantiles in its milliseconds, None if not known.
 
-    due: requests that count (those who leave on purpose do not). good: of these, ended in time; None without
-    SLOs. least, most: the share of good ones if all that the load generator itself bent were not, or were.
+    due: requests that count, without those who leave on purpose and those to which no limit applies. With
+    SLOs, good: of these, answered in time; missed: what the others missed, and how many did; least, most: the
+    share of good ones if all that the load generator itself bent were not, or were.
     """
 
     wave: str
@@ -56,6 +57,7 @@ class Sustained:
     output_tok_s: float | None
     good: int | None
     good_s: float | None
+    missed: dict[str, int] | None
     least: float | None
     most: float | None
     ttft_p95_ms: float | None
@@ -78,9 +80,10 @@ def phases(arm: Arm) -> Iterator[tuple[str, pd.DataFrame]]:
 def sustained(arm: Arm, wave: str, rows: pd.DataFrame) -> Sustained:
     """What came of the phase `wave` with these rows."""
     slo = Slo.of(arm)
-    waited, counted = waits(arm, rows), rows[rows["outcome"] != "disconnected"]
+    waited, counted = waits(arm, rows), counting(rows, slo)
     ok = rows[rows["outcome"] == "ok"]
     within, window_s = _ended_within(arm, rows)
+    within_counted = counting(within, slo)
     good = meets(waited.loc[counted.index], counted, slo) if slo else None
     least, most = _bounds(arm, counted, good) if good is not None else (None, None)
     return Sustained(
@@ -93,7 +96,10 @@ def sustained(arm: Arm, wave: str, rows: pd.DataFrame) -> Sustained:
         completed_s=_per(len(within), window_s),
         output_tok_s=_per(float(within["completion_tokens"].sum()), window_s),
         good=int(good.sum()) if good is not None else None,
-        good_s=_per(int(meets(waits(arm, within), within, slo).sum()), window_s) if slo else None,
+        good_s=_per(int(meets(waits(arm, within_counted), within_counted, slo).sum()), window_s)
+        if slo
+        else None,
+        missed=_missed(waited, counted, slo) if slo else None,
         least=least,
         most=most,
         ttft_p95_ms=_p95(waited.loc[ok.index, "ttft_ms"]),
@@ -130,6 +136,12 @@ def late_ms_of(arm: Arm, rows: pd.DataFrame) -> pd.Series[float]:
     return late_ns.clip(lower=0) / 1e6 * arm.time_scale
 
 
+def counting(rows: pd.DataFrame, slo: Slo | None) -> pd.DataFrame:
+    """Without requests that we left on purpose, and those that no limit says anything about."""
+    kept = rows[rows["outcome"] != "disconnected"]
+    return kept[kept["stream"] == 1] if slo is not None and slo.latency_ms is None else kept
+
+
 def meets(waited: pd.DataFrame, rows: pd.DataFrame, slo: Slo) -> pd.Series[bool]:
     """Which requests were answered within the limits.
 
@@ -142,6 +154,20 @@ def meets(waited: pd.DataFrame, rows: pd.DataFrame, slo: Slo) -> pd.Series[bool]
         if limit is not None:
             good &= waited[name].isna() | (waited[name] <= limit)
     return good
+
+
+def _missed(waited: pd.DataFrame, rows: pd.DataFrame, slo: Slo) -> dict[str, int]:
+    """How many requests missed each limit, or failed under which code; most first."""
+    ok = rows[rows["outcome"] == "ok"]
+    bad = rows[rows["outcome"] != "ok"]
+    counts = {
+        title: int((waited.loc[ok.index, name] > limit).sum())
+        for name, title in TITLES.items()
+        if (limit := getattr(slo, name)) is not None
+    }
+    codes = bad["failure"].where(bad["failure"] != "", bad["outcome"])
+    counts |= {str(code): int(count) for code, count in codes.value_counts().items()}
+    return {name: count for name, count in sorted(counts.items(), key=lambda one: -one[1]) if count}
 
 
 def _bounds(arm: Arm, rows: pd.DataFrame, good: pd.Series[bool]) -> tuple[float, float]:

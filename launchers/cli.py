@@ -12,21 +12,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 import analysis
+from launchers import capacity_command
 from launchers import plan as plans
 from launchers import serve as serving
-from launchers.display import Display
+from launchers.display import Display, complain, results_console
 from launchers.errors import HeadToHeadError, PlanError
 from launchers.interruption import Interrupted, Interruption
+from launchers.options import AsJson, Deadline, Force, Junit, Out, Quiet, Repeats, StartDeadline, Workers
 from launchers.plan import Plan
-from launchers.probe import probe
+from launchers.probe import probed
 from launchers.resolve import resolve
 from launchers.run import PlanRun, default_folder
-
-LINE_WIDTH = 140
 
 app = typer.Typer(
     help="Head-to-head load tests of OpenAI-compatible LLM servers: does it batch, does it stay correct, "
@@ -36,17 +35,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-
-Out = Annotated[Path | None, typer.Option(help="Folder of the run; by default results/NAME-TIME.")]
-Repeats = Annotated[int | None, typer.Option(min=1, help="Measure each wave so many times.")]
-Deadline = Annotated[float | None, typer.Option(min=0.001, help="Seconds without a byte that are a hang.")]
-AsJson = Annotated[bool, typer.Option("--json", help="A machine-readable summary on stdout, nothing else.")]
-Junit = Annotated[Path | None, typer.Option(help="Also write the verdicts as JUnit XML.")]
-Workers = Annotated[int, typer.Option(min=1, help="Locust processes that share the load.")]
-Force = Annotated[
-    bool, typer.Option(help="Compare although the arms are not comparable; the tables say why.")
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only the result.")]
 
 
 @app.command()
@@ -98,9 +86,7 @@ def accept(
     ] = None,
     repeats: Repeats = None,
     deadline: Deadline = None,
-    start_deadline: Annotated[
-        float, typer.Option(min=0.001, help="Seconds to wait for its first answer.")
-    ] = 10.0,
+    start_deadline: StartDeadline = 10.0,
     workers: Workers = 1,
     junit: Junit = None,
     as_json: AsJson = False,
@@ -122,6 +108,9 @@ def accept(
     folder, status = execute(chosen, out or default_folder("accept"), None, workers, display)
     show([folder], junit=junit, as_json=as_json)
     raise typer.Exit(0 if status == "pass" else 1)
+
+
+app.command()(capacity_command.capacity)
 
 
 @app.command()
@@ -149,7 +138,7 @@ def engines(as_json: AsJson = False) -> None:
     for row in rows:
         found = "[green]yes[/]" if row["found"] else "no"
         table.add_row(row["engine"], " ".join(row["modes"]), found, row["version"] or "", row["note"])
-    Console().print(table)
+    results_console().print(table)
 
 
 @app.command()
@@ -214,18 +203,6 @@ def execute(
     return folder, status
 
 
-def probed(plan: Plan, start_deadline: float, display: Display, interruption: Interruption) -> Plan:
-    """The plan of one external arm, with requests in the dialect that its server was found to speak."""
-    arm = resolve(plan, plan.name).arms[0]
-    assert arm.engine.external_url
-    model = arm.engine.settings.model
-    dialect = probe(arm.engine.external_url, model, start_deadline, plan.workload.deadline_s, interruption)
-    for note in dialect.notes:
-        display.say(f"note: {note}")
-    found = {"model": dialect.model, "payload": dialect.payload, "stream_options": dialect.stream_options}
-    return plan.model_copy(update={"workload": plan.workload.model_copy(update=found)})
-
-
 def adjusted(plan: Plan, repeats: int | None, deadline: float | None) -> Plan:
     """The plan with what the command line overrides."""
     workload = plan.workload.model_dump()
@@ -250,9 +227,7 @@ def show(
     if as_json:
         print(json.dumps(analysis.summary(loaded, force=force), indent=2, default=str))
         return
-    console = Console()
-    if not console.is_terminal:
-        console.width = LINE_WIDTH  # a log or a file: wide enough for every table
+    console = results_console()
     analysis.print_report(loaded, console, force=force)
     for path in written:
         if path.suffix in (".md", ".html"):
@@ -263,10 +238,6 @@ def require_run(folder: Path) -> Path:
     if not (folder / "run.json").is_file():
         raise PlanError(f"{folder} is not the folder of a run: it has no run.json")
     return folder
-
-
-def complain(line: str) -> None:
-    print(f"headtohead: {line}", file=sys.stderr)
 
 
 def main() -> None:

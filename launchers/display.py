@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import TracebackType
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+LINE_WIDTH = 140
 STYLES = {"pass": "green", "fail": "red", "error": "red", "unfinished": "yellow"}
 
 
@@ -60,6 +62,11 @@ class Display:
         """How much of this stage is done."""
         self.progress.update(self.task, description=f"{name}: {doing}", completed=self.stages_done + share)
 
+    def skip_to(self, stages_done: int) -> None:
+        """Some stages were not needed."""
+        self.stages_done = stages_done
+        self.progress.update(self.task, completed=stages_done)
+
     def stage_done(self) -> None:
         self.stages_done += 1
         self.progress.update(self.task, completed=self.stages_done)
@@ -72,3 +79,15 @@ class Display:
 
     def say(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=True)
+
+
+def results_console() -> Console:
+    """Where results go: stdout."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = LINE_WIDTH  # a log or a file: wide enough for every table
+    return console
+
+
+def complain(line: str) -> None:
+    print(f"headtohead: {line}", file=sys.stderr)

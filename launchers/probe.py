@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from launchers.asking import API_KEY_VARIABLE, Trouble, ask
+from launchers.display import Display
 from launchers.errors import PlanError
 from launchers.interruption import Interruption
+from launchers.plan import Plan
+from launchers.resolve import resolve
 
 POLL_SECONDS = 0.2
 
@@ -22,6 +25,18 @@ class Dialect:
     payload: dict[str, Any] = field(default_factory=dict)
     stream_options: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+
+def probed(plan: Plan, start_deadline: float, display: Display, interruption: Interruption) -> Plan:
+    """The plan of one external arm, with requests in the dialect that its server was found to speak."""
+    arm = resolve(plan, plan.name).arms[0]
+    assert arm.engine.external_url
+    model = arm.engine.settings.model
+    dialect = probe(arm.engine.external_url, model, start_deadline, plan.workload.deadline_s, interruption)
+    for note in dialect.notes:
+        display.say(f"note: {note}")
+    found = {"model": dialect.model, "payload": dialect.payload, "stream_options": dialect.stream_options}
+    return plan.model_copy(update={"workload": plan.workload.model_copy(update=found)})
 
 
 def probe(

@@ -11,7 +11,7 @@ import random
 from argparse import ArgumentTypeError
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, count, islice
@@ -189,11 +189,24 @@ class Demand:
         )  # fmt: skip
 
     def _due_times(self) -> Iterator[float]:
-        """When the expected number of arrivals passes 1, 2, 3 (constant), or sums of exponential gaps."""
-        draw = random.Random(f"{self.seed}/arrivals-{self.repeat}")
-        gaps = (draw.expovariate(1.0) if self.load == "poisson" else 1.0 for _ in count())
-        for expected in accumulate(gaps):
-            at_s = self._time_of(expected)
+        """When the expected number of arrivals passes 1, 2, 3 (constant), or sums of exponential gaps.
+
+        Of all Poisson processes it is one with exactly as many arrivals as are expected: gaps are stretched
+        until they are. A rate is then the rate that was asked for, not one that chance made of it.
+        """
+        before = (0.0, *(level.value for level in self.levels))
+        expected = sum(
+            (level.held_s - level.start_s) * (ramped_from + level.value) / 2
+            + (level.end_s - level.held_s) * level.value
+            for ramped_from, level in zip(before, self.levels, strict=False)
+        )
+        arrivals: Iterable[float] = count(1.0)
+        if self.load == "poisson":
+            draw = random.Random(f"{self.seed}/arrivals-{self.repeat}")
+            sums = list(accumulate(draw.expovariate(1.0) for _ in range(round(expected) + 1)))
+            arrivals = (each * expected / sums[-1] for each in sums[:-1])
+        for number in arrivals:
+            at_s = self._time_of(number)
             if at_s is None:
                 return
             yield at_s

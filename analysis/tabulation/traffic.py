@@ -60,8 +60,8 @@ def _about(slos: set[str]) -> str:
         return ""
     return (
         f" Within SLOs ({'; '.join(sorted(slos))}): the share of all requests that ended well and kept to "
-        "each limit, TTFT and latency counted from when they were due; those who left on purpose do not "
-        "count. Goodput: such requests a second."
+        "each limit, TTFT and latency counted from when they were due; those who left on purpose, and those "
+        "that no limit applies to, do not count. Goodput: such requests a second."
     )
 
 
