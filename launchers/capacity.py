@@ -49,7 +49,7 @@ class Probe:
 
 @dataclass
 class ArmCapacity:
-    """`holds`: the highest rate that held, None if none did; `fails`: the lowest that did not. Engine clock."""
+    """`holds`: the highest rate that held, None if none did; `fails`: the lowest that did not."""
 
     arm: str
     engine: str

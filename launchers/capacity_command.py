@@ -159,8 +159,9 @@ def resolution(plan: Plan, asked: Asked) -> list[str]:
     if slack_s / traffic.hold_s <= asked.within:
         return []
     return [
-        f"probes of {traffic.hold_s:g} s may let pass {slack_s / traffic.hold_s:.0%} more than the server keeps "
-        f"up with, as the queue takes its time to a limit of {slack_s:g} s; try --hold {slack_s / asked.within:g}"
+        f"probes of {traffic.hold_s:g} s may let pass {slack_s / traffic.hold_s:.0%} more than the server can "
+        f"keep up with: its queue takes time to reach a limit of {slack_s:g} s; "
+        f"--hold {slack_s / asked.within:g} would tell"
     ]
 
 
@@ -190,21 +191,22 @@ def show(run: CapacityRun) -> None:
     """The probes of each arm, then what they say."""
     console = results_console()
     limits = str(run.slo)
-    for found in run.arms:
+    for found, arm in zip(run.arms, run.resolved.arms, strict=True):
         if found.probes:
-            console.print(probe_table(found, limits))
+            console.print(probe_table(found, limits, arm.time_scale))
             console.print()
     for found in run.arms:
         console.print(escape(sentence(found, run.asked.share, limits)), highlight=False, soft_wrap=True)
     console.print(f"{run.folder / 'capacity.json'}", markup=False, highlight=False, soft_wrap=True)
 
 
-def probe_table(found: ArmCapacity, limits: str) -> Table:
+def probe_table(found: ArmCapacity, limits: str, time_scale: float) -> Table:
+    simulated = f" That clock ran {time_scale:g} times faster than ours." if time_scale != 1 else ""
     table = Table(
         title=f"[bold]{escape(found.arm)}: rates tried[/bold]",
         caption=escape(
             f"In time: {limits}. TTFT and latency count from when a request was due, in milliseconds of the "
-            "engine's clock, rates by its seconds; p95 of answered requests."
+            f"engine's clock, rates by its seconds; p95 of answered requests.{simulated}"
         ),
         title_justify="left",
         caption_justify="left",
@@ -215,7 +217,7 @@ def probe_table(found: ArmCapacity, limits: str) -> Table:
                   "TTFT p95", "TPOT p95", "Latency p95"):  # fmt: skip
         table.add_column(title, justify="right")
     table.add_column("Holds")
-    table.add_column("Why")
+    table.add_column("Because")
     for probe in found.probes:
         table.add_row(f"{probe.rate:.4g}", *figures(probe), HOLDS[probe.holds], escape(probe.why))
     return table
@@ -237,13 +239,9 @@ def digits(value: float | None, after: int) -> str:
 
 
 def sentence(found: ArmCapacity, share: float, limits: str) -> str:
-    words = f"{found.arm}: "
+    kept = f"{100 * share:g} % in time ({limits})"
     if found.holds is None:
-        words += f"no rate held {share:.4g} of requests to {limits}"
-        words += f"; {found.fails:.4g} requests/s did not" if found.fails is not None else ""
-    else:
-        words += f"{found.holds:.4g} requests/s held, with {share:.1%} of requests to keep to {limits}"
-        words += (
-            f"; {found.fails:.4g} did not" if found.fails is not None else "; none that was tried did not"
-        )
-    return f"{words} ({found.ended})"
+        tried = f"; {found.fails:.4g} requests/s is too many" if found.fails is not None else ""
+        return f"{found.arm}: no rate found with {kept}{tried}: {found.ended}"
+    above = f", not {found.fails:.4g}" if found.fails is not None else ", or more"
+    return f"{found.arm}: {found.holds:.4g} requests/s with {kept}{above}: {found.ended}"
