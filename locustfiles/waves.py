@@ -66,13 +66,19 @@ class Wave:
 
 
 def acceptance(settings: Settings) -> list[Wave]:
-    """All waves in order: the warm-up over the ladder (repeat 0), then every case, `repeats` times."""
+    """All waves in order: the warm-up (repeat 0), then every case, `repeats` times.
+
+    The warm-up goes over the ladder, and over long contexts if there are any: engines compile for a shape when
+    they first meet it.
+    """
     waves: list[Wave] = []
     for warmup in range(1, settings.warmups + 1):
         label = f"w{settings.first_repeat}.{warmup}"
         waves += [
             _together(settings, "ladder" if n > 1 else "single", n, 0, label) for n in _levels(settings)
         ]
+        if "long_context" in settings.cases:
+            waves += _contexts(settings, 0, label)
     for repeat in range(settings.first_repeat, settings.first_repeat + settings.repeats):
         for case in settings.cases:
             waves += CASES[case](settings, repeat)
@@ -203,8 +209,12 @@ def _isolation(settings: Settings, repeat: int) -> Iterator[Wave]:
 
 
 def _long_context(settings: Settings, repeat: int) -> Iterator[Wave]:
+    return _contexts(settings, repeat, f"r{repeat}")
+
+
+def _contexts(settings: Settings, repeat: int, label: str) -> Iterator[Wave]:
     for length in settings.context_lengths:
-        name = f"long_context-{length}-r{repeat}"
+        name = f"long_context-{length}-{label}"
         call = Call(
             f"{name}-0", STREAMING, length, settings.context_max_tokens, f"{name}-0",
             stream=True, prompt_tokens=length,

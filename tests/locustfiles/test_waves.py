@@ -24,6 +24,19 @@ def test_the_warm_up_is_the_whole_ladder_and_does_not_count() -> None:
     assert [(wave.name, wave.repeat) for wave in waves[8:]] == [("single-r1", 1)]
 
 
+def test_long_contexts_are_warmed_up_too() -> None:
+    waves = acceptance(settings("--cases", "long_context", "--context-lengths", "64 128"))
+
+    names = [wave.name for wave in waves if wave.case == "long_context"]
+    assert names == [
+        "long_context-64-w1.1",
+        "long_context-128-w1.1",
+        "long_context-64-r1",
+        "long_context-128-r1",
+    ]
+    assert {wave.repeat for wave in waves if wave.name.endswith("w1.1")} == {0}
+
+
 def test_blocks_never_share_a_wave() -> None:
     every = "single ladder interleave streams disconnect disconnect_variants leak isolation long_context"
     first = acceptance(settings("--cases", every, "--repeats", "2"))
