@@ -159,8 +159,8 @@ def resolution(plan: Plan, asked: Asked) -> list[str]:
     if slack_s / traffic.hold_s <= asked.within:
         return []
     return [
-        f"probes of {traffic.hold_s:g} s may let pass {slack_s / traffic.hold_s:.0%} more than the server can "
-        f"keep up with: its queue takes time to reach a limit of {slack_s:g} s; "
+        f"probes of {traffic.hold_s:g} s may let pass {slack_s / traffic.hold_s:.0%} more than the server "
+        f"can keep up with: its queue takes time to reach a limit of {slack_s:g} s; "
         f"--hold {slack_s / asked.within:g} would tell"
     ]
 

@@ -2,6 +2,7 @@
 
 import argparse
 import statistics
+from collections import Counter
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -43,6 +44,26 @@ def test_poisson_arrivals_have_the_mean_and_the_spread_of_chance() -> None:
 
     assert len(due) == pytest.approx(5000, rel=0.05)
     assert statistics.stdev(gaps) == pytest.approx(statistics.mean(gaps), rel=0.1)
+
+
+def test_chance_moves_arrivals_but_not_their_number() -> None:
+    for seed in "123":
+        asked = demand("--load", "poisson", "--levels", "3 6", "--hold", "10", "--seed", seed)
+        assert len(list(asked.arrivals())) == 90
+
+
+def test_an_open_loop_has_a_user_for_every_request_as_far_as_a_process_may_have_connections() -> None:
+    few = demand("--load", "poisson", "--levels", "3", "--hold", "10", "--mix", "chat=1 stream=1")
+    many = demand("--load", "poisson", "--levels", "1000", "--hold", "10", "--mix", "chat=1 stream=1")
+
+    assert few.users == Counter(call.user for _, call in few.arrivals())
+    assert many.users.total() == 900
+
+
+def test_levels_that_are_asked_for_twice_have_names_of_their_own() -> None:
+    names = [level.name for level in demand("--levels", "2 2 2.2 2").levels]
+
+    assert len(set(names)) == 4
 
 
 def test_what_comes_before_the_load_is_steady_is_not_recorded() -> None:
