@@ -78,8 +78,8 @@ class Simulator:
             return
         written = answering.written
         written.outcome, written.tokens, written.width_max = outcome, request.generated, request.width_max
-        if self.truth:
-            self.truth.write(written)
+        if self.truth:  # later: others may still wait for their token of the same iteration
+            asyncio.get_running_loop().call_soon(self.truth.write, written)
 
     def answer(self, connection: Connection, headers: dict[str, str], body: bytes) -> None:
         """Take one chat completion into the scheduler. Raises BadRequest."""
