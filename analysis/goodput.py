@@ -110,11 +110,13 @@ def sustained(arm: Arm, wave: str, rows: pd.DataFrame) -> Sustained:
 
 def load_of(arm: Arm, wave: str) -> str:
     """The level in words, such as "poisson 2/s" or "8 users"; the wave's name where nothing tells."""
-    load = str(arm.conduct.get("load") or "")
-    for level in arm.conduct.get("levels") or []:
+    load, levels = str(arm.conduct.get("load") or ""), arm.conduct.get("levels") or []
+    for level in levels:
         if level["wave"] == wave:
             value = f"{level['value']:g}"
-            return {"closed": f"{value} users", "trace": "trace"}.get(load, f"{load} {value}/s")
+            words = {"closed": f"{value} users", "trace": "trace"}.get(load, f"{load} {value}/s")
+            once = [each["value"] for each in levels].count(level["value"]) == 1
+            return words if once else f"{words} ({wave.rpartition('-')[2]})"
     return wave
 
 

@@ -34,7 +34,7 @@ engine = "simulated"
 mode = "batch"
 settings = {{ profile = "tiny" }}
 """
-COLUMNS = ("requests_s", "latency_p50_s", "latency_p90_s", "latency_p99_s", "within_slo")
+COLUMNS = ("requests_s", "latency_p50_s", "latency_p90_s", "latency_p99_s", "in_time")
 
 
 def measured(load: str, level: float, stalled: bool) -> tuple[dict[str, float], int]:
@@ -48,7 +48,7 @@ def measured(load: str, level: float, stalled: bool) -> tuple[dict[str, float], 
                 stall(out, HOLD_S / 2)
             assert run.stdout is not None
             (row,) = json.load(run.stdout)["traffic"]
-        return row, round(row["requests"] * (1 - row["within_slo"] / 100))
+        return row, round(row["requests"] * (1 - row["in_time"] / 100))
 
 
 def stall(out: Path, after_s: float) -> None:

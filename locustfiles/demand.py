@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, count, islice
+from itertools import count, islice, pairwise
 from pathlib import Path
 
 from locustfiles.distributions import Distribution, distribution
@@ -189,27 +189,36 @@ class Demand:
         )  # fmt: skip
 
     def _due_times(self) -> Iterator[float]:
-        """When the expected number of arrivals passes 1, 2, 3 (constant), or sums of exponential gaps.
+        """When so many arrivals are expected to have come: 1, 2, 3 (constant), or where chance puts them.
 
-        Of all Poisson processes it is one with exactly as many arrivals as are expected: gaps are stretched
-        until they are. A rate is then the rate that was asked for, not one that chance made of it.
+        Of all Poisson processes, one with exactly as many arrivals as are expected while a level settles, and
+        while it is recorded: a rate is the one that was asked for, not what chance made of it.
         """
-        before = (0.0, *(level.value for level in self.levels))
-        expected = sum(
-            (level.held_s - level.start_s) * (ramped_from + level.value) / 2
-            + (level.end_s - level.held_s) * level.value
-            for ramped_from, level in zip(before, self.levels, strict=False)
-        )
         arrivals: Iterable[float] = count(1.0)
         if self.load == "poisson":
             draw = random.Random(f"{self.seed}/arrivals-{self.repeat}")
-            sums = list(accumulate(draw.expovariate(1.0) for _ in range(round(expected) + 1)))
-            arrivals = (each * expected / sums[-1] for each in sums[:-1])
+            arrivals = (
+                arrival
+                for low, high in pairwise(self._expected())
+                for arrival in sorted(draw.uniform(low, high) for _ in range(round(high) - round(low)))
+            )
         for number in arrivals:
             at_s = self._time_of(number)
             if at_s is None:
                 return
             yield at_s
+
+    def _expected(self) -> Iterator[float]:
+        """Arrivals that are expected until the run, and each level's settled time, begin and end."""
+        expected = rate_before = 0.0
+        yield expected
+        for level in self.levels:
+            expected += (level.held_s - level.start_s) * (rate_before + level.value) / 2
+            expected += (level.steady_s - level.held_s) * level.value
+            yield expected
+            expected += (level.end_s - level.steady_s) * level.value
+            yield expected
+            rate_before = level.value
 
     def _time_of(self, arrivals: float) -> float | None:
         """When so many arrivals are expected to have come: the integral of the rate, turned round."""

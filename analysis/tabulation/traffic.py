@@ -20,33 +20,30 @@ SHARES = (0.5, 0.9, 0.99)
 
 def rates(measured: Measured) -> Table:
     slos = {str(slo) for arm in measured.run.arms if (slo := Slo.of(arm))}
+    some_left = any((rows["outcome"] == "disconnected").any() for _, _, rows in phases(measured))
     table = Table(
         "traffic",
         "Traffic",
         "Requests that arrived over time, warm-up left out; seconds of the engine's clock. Latency counts "
         "from the time at which a request was due, so that a wait on our side is not hidden. In flight: when "
         "the run was stopped; they have no latency, and their share bounds what they could change. Rates: "
-        "what ended between the first and the last time at which one was due." + _about(slos),
-        [Column("mode", "Mode"), Column("load", "Load"), Column("repeat", "Repeat", 0),
-         Column("requests", "Requests", 0), Column("ok", "ok", 0), Column("in_flight", "In flight"),
-         Column("requests_s", "Requests/s", 2), Column("output_tok_s", "Output tok/s", 1),
+        "what was answered between the first and the last time at which a request was due."
+        + (" Left: our users, on purpose, in the middle of an answer." if some_left else "")
+        + _about(slos),
+        [Column("mode", "Mode"), Column("load", "Load"),
+         Column("requests", "Requests", 0), Column("ok", "ok", 0),
+         *([Column("left", "Left", 0)] if some_left else []), Column("in_flight", "In flight"),
+         Column("requests_s", "Requests per s", 2), Column("output_tok_s", "Output tok/s", 1),
          *(Column(f"latency_p{share * 100:g}_s", f"Latency p{share * 100:g} (s)") for share in SHARES),
-         *([Column("within_slo", "Within SLOs", 1, " %"), Column("goodput_s", "Goodput (requests/s)", 2)]
-           if slos else []),
+         *([Column("in_time", "In time", 1, " %"), Column("goodput_s", "Goodput per s", 2)] if slos else []),
          Column("valid", "Valid")],
     )  # fmt: skip
     for arm, wave, rows in phases(measured):
         found = sustained(arm, wave, rows)
         flying = int((rows["outcome"] == "unfinished").sum())
-        cells: list[Cell] = [
-            arm.title,
-            found.load,
-            int(rows["repeat"].iloc[0]),
-            len(rows),
-            found.ended,
-            f"{flying} ({flying / max(len(rows), 1):.1%})",
-        ]
-        cells += [found.completed_s, found.output_tok_s]
+        cells: list[Cell] = [arm.title, found.load, len(rows), found.ended]
+        cells += [int((rows["outcome"] == "disconnected").sum())] if some_left else []
+        cells += [f"{flying} ({flying / max(len(rows), 1):.1%})", found.completed_s, found.output_tok_s]
         ended_ms = waits(arm, rows).loc[rows["outcome"] == "ok", "latency_ms"]
         cells += [_quantile(ended_ms / 1000, share) for share in SHARES]
         if slos:
@@ -59,9 +56,9 @@ def _about(slos: set[str]) -> str:
     if not slos:
         return ""
     return (
-        f" Within SLOs ({'; '.join(sorted(slos))}): the share of all requests that ended well and kept to "
-        "each limit, TTFT and latency counted from when they were due; those who left on purpose, and those "
-        "that no limit applies to, do not count. Goodput: such requests a second."
+        f" In time ({'; '.join(sorted(slos))}): the share of requests that ended well and within each limit, "
+        "TTFT and latency counted from when they were due; who left, and what no limit applies to, does not "
+        "count. Goodput: such answers."
     )
 
 
@@ -72,8 +69,7 @@ def tokens(measured: Measured) -> Table:
         "Streams that arrived over time, warm-up left out; milliseconds of the engine's clock. TTFT counts "
         "from sending to the first event with text. TPOT: (last token - first token) / (tokens - 1). ITL: "
         "gaps between text events.",
-        [Column("mode", "Mode"), Column("load", "Load"), Column("repeat", "Repeat", 0),
-         Column("streams", "Streams", 0),
+        [Column("mode", "Mode"), Column("load", "Load"), Column("streams", "Streams", 0),
          *(Column(f"ttft_p{share * 100:g}_ms", f"TTFT p{share * 100:g} (ms)", 1) for share in SHARES),
          *(Column(f"tpot_p{share * 100:g}_ms", f"TPOT p{share * 100:g} (ms)", 2) for share in SHARES),
          *(Column(f"itl_p{share * 100:g}_ms", f"ITL p{share * 100:g} (ms)", 2) for share in SHARES),
@@ -84,11 +80,11 @@ def tokens(measured: Measured) -> Table:
         if streams.empty:
             continue
         gaps = inter_token_ms(arm, streams.index)
-        cells: list[Cell] = [goodput.load_of(arm, wave), int(rows["repeat"].iloc[0]), len(streams)]
+        cells: list[Cell] = [arm.title, goodput.load_of(arm, wave), len(streams)]
         cells += [_quantile(streams["ttft_ms"], share) for share in SHARES]
         cells += [_quantile(waits(arm, streams)["tpot_ms"], share) for share in SHARES]
         cells += [float(one) for one in np.quantile(gaps, SHARES)] if len(gaps) else [None] * len(SHARES)
-        table.rows.append([arm.title, *cells, _valid(arm, streams)])
+        table.rows.append([*cells, _valid(arm, streams)])
     return table
 
 

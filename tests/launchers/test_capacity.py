@@ -115,7 +115,7 @@ def test_traffic_in_a_plan_is_run_level_by_level_and_shows_goodput(plan: Path, t
     assert client <= {"client.cpu", "client.lag"}, done.stderr
     light, heavy = summary["traffic"]
     assert (light["load"], heavy["load"]) == ("poisson 2/s", "poisson 8/s")
-    assert light["within_slo"] > 90 > 50 > heavy["within_slo"]
+    assert light["in_time"] > 90 > 50 > heavy["in_time"]
     assert heavy["goodput_s"] < light["goodput_s"] <= light["requests_s"]
     assert "Goodput" in (out / "report.md").read_text()
 

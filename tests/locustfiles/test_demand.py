@@ -48,8 +48,13 @@ def test_poisson_arrivals_have_the_mean_and_the_spread_of_chance() -> None:
 
 def test_chance_moves_arrivals_but_not_their_number() -> None:
     for seed in "123":
-        asked = demand("--load", "poisson", "--levels", "3 6", "--hold", "10", "--seed", seed)
-        assert len(list(asked.arrivals())) == 90
+        asked = demand(
+            "--load", "poisson", "--levels", "3 6", "--hold", "10", "--settle", "4", "--seed", seed
+        )
+        due = Counter(
+            asked.wave_at(at_s).name.removeprefix("traffic-poisson-") for at_s, _ in asked.arrivals()
+        )
+        assert due == {"3-r1-settling": 12, "3-r1": 18, "6-r1-settling": 24, "6-r1": 36}
 
 
 def test_an_open_loop_has_a_user_for_every_request_as_far_as_a_process_may_have_connections() -> None:
