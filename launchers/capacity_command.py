@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -197,6 +198,8 @@ def show(run: CapacityRun) -> None:
             console.print()
     for found in run.arms:
         console.print(escape(sentence(found, run.asked.share, limits)), highlight=False, soft_wrap=True)
+        if doubt := chance(found, run.asked.share, run.resolved.plan.workload.traffic):
+            console.print(escape(doubt), highlight=False, soft_wrap=True)
     console.print(f"{run.folder / 'capacity.json'}", markup=False, highlight=False, soft_wrap=True)
 
 
@@ -245,3 +248,23 @@ def sentence(found: ArmCapacity, share: float, limits: str) -> str:
         return f"{found.arm}: no rate found with {kept}{tried}: {found.ended}"
     above = f", not {found.fails:.4g}" if found.fails is not None else ", or more"
     return f"{found.arm}: {found.holds:.4g} requests/s with {kept}{above}: {found.ended}"
+
+
+def chance(found: ArmCapacity, share: float, traffic: plans.Traffic | None) -> str:
+    """What few requests leave open: "" if the share is known to within half of what may miss (95 %)."""
+    due = min((probe.found.due for probe in found.probes if decides(found, probe) and probe.found), default=0)
+    if not due or traffic is None or share == 1:
+        return ""
+    enough = (2 * 1.96) ** 2 * share / (1 - share)
+    if due >= enough:
+        return ""
+    moved = 100 * 1.96 * math.sqrt(share * (1 - share) / due)
+    hold_s = traffic.settle_s + (traffic.hold_s - traffic.settle_s) * enough / due
+    return (
+        f"  With {due} requests a probe, chance moves a share of {100 * share:g} % by {moved:.1f} points "
+        f"either way, and bursts by more: --hold {math.ceil(hold_s):g} makes it surer"
+    )
+
+
+def decides(found: ArmCapacity, probe: Probe) -> bool:
+    return probe.rate in (found.holds, found.fails) and probe.holds is not None

@@ -29,7 +29,7 @@ class Search:
     def next_rate(self) -> float | None:
         """None: the search is over."""
         if not self.ended and self._closed():
-            self.ended = f"known to within {self.within:.0%}"
+            self.ended = f"narrowed to {self.within:.0%}"
         if not self.ended and self._probes >= self.most_probes:
             self.ended = f"{self.most_probes} probes were made"
         if self.ended:

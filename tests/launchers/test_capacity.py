@@ -79,7 +79,7 @@ def test_the_capacity_of_a_simulated_engine_is_what_its_iterations_allow(plan: P
     limit = known_limit(float(prompt_tokens))
     assert found["holds"] == pytest.approx(limit, rel=0.10), done.stderr
     assert found["holds"] < found["fails"] <= found["holds"] * 1.1
-    assert found["ended"] == "known to within 10%"
+    assert found["ended"] == "narrowed to 10%"
     for probe in found["probes"]:
         assert probe["holds"] == (probe["rate"] <= found["holds"])
         # Beyond its limit the server answers what it can, and no more.
@@ -175,7 +175,7 @@ def test_the_search_ends_as_near_as_was_asked(limit: float) -> None:
     assert search.lower is not None
     assert search.upper is not None
     assert search.lower <= limit < search.upper <= search.lower * 1.05
-    assert search.ended == "known to within 5%"
+    assert search.ended == "narrowed to 5%"
 
 
 def test_the_search_never_makes_more_probes_than_allowed() -> None:
