@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from typing import Any
 
@@ -161,6 +162,8 @@ def _settings(first: Arm, second: Arm) -> Verdict:
         words.append(f"widths asked {first.requested_width} against {second.requested_width}")
     keys = LIMITS if first.mode == second.mode else LIMITS[:2]
     for key in keys:
+        if key == "prefill_token_budget" and _whole_prompts(first) and _whole_prompts(second):
+            continue
         left, right = (_setting(arm, key) for arm in (first, second))
         if left is not None and right is not None and left != right:
             words.append(f"{key} {left} against {right}")
@@ -171,6 +174,17 @@ def _settings(first: Arm, second: Arm) -> Verdict:
     return verdict(
         "compare.settings", "fail" if words else "pass", observed, "equal limits", _title(first, second)
     )
+
+
+def _whole_prompts(arm: Arm) -> bool:
+    """One request at a time, its prompt in one go: no budget (0), or one that every prompt kept to.
+
+    Streams may carry no usage; their prompts are estimated from their words."""
+    rows = arm.recorded
+    tokens, words = rows["prompt_tokens"].astype("Float64"), rows["prompt_words"].astype("Float64")
+    longest = max(tokens.max(), (tokens / words).max() * words.max()) if tokens.notna().any() else math.inf
+    budget = _setting(arm, "prefill_token_budget")
+    return arm.mode == "serial" and budget is not None and (budget == 0 or longest <= budget)
 
 
 def _setting(arm: Arm, key: str) -> Any:

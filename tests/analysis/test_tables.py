@@ -165,6 +165,22 @@ def test_what_makes_two_arms_incomparable(
     assert all(math.isnan(value) for value in tables(run)["head_to_head"]["pocketllm_vllm_ratio"])
 
 
+@pytest.mark.parametrize(("budget", "alike"), [(4096, True), (16, False)])
+def test_a_serial_control_without_a_prefill_budget_is_compared_unless_a_prompt_exceeds_the_others(
+    run_dir: Path, budget: int, alike: bool
+) -> None:
+    for name, value in (("pocketllm-serial", 0), ("vllm-serial", budget)):
+        path = run_dir / name / "record.json"
+        record = json.loads(path.read_text()) | {"settings_effective": {"prefill_token_budget": value}}
+        path.write_text(json.dumps(record))
+    run = load(run_dir)
+    first, second = run.arm("pocketllm", "serial"), run.arm("vllm", "serial")
+    assert first is not None
+    assert second is not None
+    failed = {v["check"] for v in compare(first, second) if v["status"] == "fail"}
+    assert failed == (set() if alike else {"compare.settings"})
+
+
 def test_a_wave_with_a_failed_request_is_marked_and_makes_no_claim(run_dir: Path) -> None:
     path = run_dir / "vllm-batch" / "requests.csv"
     lines = path.read_text().splitlines()
