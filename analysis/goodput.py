@@ -83,7 +83,7 @@ def sustained(arm: Arm, wave: str, rows: pd.DataFrame) -> Sustained:
     waited, counted = waits(arm, rows), counting(rows, slo)
     ok = rows[rows["outcome"] == "ok"]
     within, window_s = _ended_within(arm, rows)
-    within_counted = counting(within, slo)
+    sent_s = _per(len(rows) - 1, window_s)
     good = meets(waited.loc[counted.index], counted, slo) if slo else None
     least, most = _bounds(arm, counted, good) if good is not None else (None, None)
     return Sustained(
@@ -92,13 +92,11 @@ def sustained(arm: Arm, wave: str, rows: pd.DataFrame) -> Sustained:
         due=len(counted),
         sent=int(rows["sent_ns"].notna().sum()),
         ended=len(ok),
-        sent_s=_per(len(rows) - 1, window_s),
+        sent_s=sent_s,
         completed_s=_per(len(within), window_s),
         output_tok_s=_per(float(within["completion_tokens"].sum()), window_s),
         good=int(good.sum()) if good is not None else None,
-        good_s=_per(int(meets(waits(arm, within_counted), within_counted, slo).sum()), window_s)
-        if slo
-        else None,
+        good_s=sent_s * int(good.sum()) / len(rows) if good is not None and sent_s is not None else None,
         missed=_missed(waited, counted, slo) if slo else None,
         least=least,
         most=most,

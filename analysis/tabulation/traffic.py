@@ -58,7 +58,7 @@ def _about(slos: set[str]) -> str:
     return (
         f" In time ({'; '.join(sorted(slos))}): the share of requests that ended well and within each limit, "
         "TTFT and latency counted from when they were due; who left, and what no limit applies to, does not "
-        "count. Goodput: such answers."
+        "count. Goodput: how many such came per second."
     )
 
 

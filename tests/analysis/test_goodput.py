@@ -62,6 +62,7 @@ def test_limits_are_milliseconds_of_the_engines_clock(tmp_path: Path) -> None:
     assert one.share == 1.0
     assert one.latency_p95_ms == pytest.approx(1000, rel=1e-3)
     assert one.completed_s == pytest.approx(0.5, rel=0.1)
+    assert one.good_s == pytest.approx(0.5, rel=0.01)
 
 
 def test_failed_and_unfinished_requests_are_not_good_and_those_who_left_do_not_count(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_traffic_in_a_plan_is_run_level_by_level_and_shows_goodput(plan: Path, t
     light, heavy = summary["traffic"]
     assert (light["load"], heavy["load"]) == ("poisson 2/s", "poisson 8/s")
     assert light["in_time"] > 90 > 50 > heavy["in_time"]
-    assert heavy["goodput_s"] < light["goodput_s"] <= light["requests_s"]
+    assert heavy["goodput_s"] < light["goodput_s"] == pytest.approx(light["requests_s"], rel=0.1)
     assert "Goodput" in (out / "report.md").read_text()
 
 
