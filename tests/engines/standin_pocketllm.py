@@ -172,24 +172,18 @@ def serve(values: dict[str, str]) -> None:
         listener.bind((host, port))
     except OSError:
         sys.exit(0)  # the real one does not look at what bind says, and leaves as if all were done
-    asyncio.run(answer(listener, slots))
+    asyncio.run(answer(listener, slots, int(values["--tp-world"])))
 
 
-async def answer(listener: socket.socket, slots: int) -> None:
+async def answer(listener: socket.socket, slots: int, ranks: int) -> None:
+    from standin_pocketllm_http import PocketConnection, PocketServer
+
     from launchers.simulator import profile
-    from launchers.simulator.server import Connection, Simulator
 
-    class Server(Simulator):
-        def answer(self, connection: Connection, headers: dict[str, str], body: bytes) -> None:
-            kept = json.loads(body)
-            for field in ("model", "ignore_eos", "min_tokens", "stream_options"):
-                kept.pop(field, None)
-            super().answer(connection, headers, json.dumps(kept).encode())
-
-    server = Server(
-        profile.load("tiny", "batch", [f"width={slots}", "cancels_on_disconnect=false"]), "qwen3_5"
-    )
-    await asyncio.get_running_loop().create_server(lambda: Connection(server), sock=listener, backlog=5)
+    changes = [f"width={slots}", "cancels_on_disconnect=false", "role_before_prefill=true"]
+    server = PocketServer(profile.load("tiny", "batch", changes), ranks)
+    loop = asyncio.get_running_loop()
+    await loop.create_server(lambda: PocketConnection(server), sock=listener, backlog=5)
     await server.engine.run()
 
 

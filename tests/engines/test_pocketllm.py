@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from launchers.asking import ask
 from launchers.engines.base import ProcessSpec
 from launchers.engines.pocketllm import PocketLlm, PocketLlmSettings, known_flags
 from launchers.errors import EngineStartError
 from launchers.interruption import Interruption
+from launchers.lifecycle import RunningEngine
 from tests.engines import standin_pocketllm, standin_pocketllm_serve
 from tests.engines.support import chat, command, running
 from tests.launchers import tiny_server
@@ -162,6 +167,76 @@ def test_the_batched_decode_of_deepseek_is_an_environment_variable(tmp_path: Pat
     spec = PocketLlm(own).processes("batch", 1, tmp_path)[0]
     assert spec.env == {"CUDA_VISIBLE_DEVICES": "0", "POCKETLLM_CPP_BATCHED_DECODE": "1"}
     assert spec.argv[-2:] == ["--seed", "7"]
+
+
+def events(up: RunningEngine, **fields: object) -> list[Any]:
+    """The JSON of a stream's events, and "[DONE]"."""
+    question = [{"role": "user", "content": "Say something about the sea."}]
+    body = {"messages": question, "max_tokens": 4, "temperature": 0, "stream": True, **fields}
+    status, answer = ask(up.base_url, "/v1/chat/completions", body, timeout_s=60)
+    assert status == 200, answer
+    lines = [
+        line.removeprefix("data: ") for line in answer.decode().splitlines() if line.startswith("data: ")
+    ]
+    return [line if line == "[DONE]" else json.loads(line) for line in lines]
+
+
+def test_streams_say_a_bare_role_first_and_never_their_usage(tmp_path: Path) -> None:
+    engine = PocketLlm(settings(tmp_path))
+    with Interruption() as interruption, running(engine, tmp_path / "arm", interruption) as up:
+        role, *texts, finish, done = events(up, stream_options={"include_usage": True}, request_id="mine")
+    assert role["choices"][0]["delta"] == {"role": "assistant"}
+    assert len(texts) == 4
+    assert finish["choices"][0] == {"index": 0, "delta": {}, "finish_reason": "length"}
+    assert done == "[DONE]"
+    assert not any("usage" in event for event in (role, *texts, finish))
+    assert {event["id"] for event in (role, *texts, finish)} == {"mine"}
+    assert engine.capabilities().honours["stream_options"] == "ignored"
+
+
+def test_its_own_words_show_who_runs_and_a_client_that_left_is_served_to_the_end(tmp_path: Path) -> None:
+    engine = PocketLlm(settings(tmp_path))
+    told = engine.capabilities()
+    assert told.cancels_on_disconnect == "no"
+    with Interruption() as interruption, running(engine, tmp_path / "arm", interruption) as up:
+        assert gauge(up, told.running) == 0
+        leaver = post(up, max_tokens=400, request_id="left")
+        assert becomes(lambda: gauge(up, told.running) == 1)
+        leaver.close()
+        assert gauge(up, told.running) == 1
+        assert delete(up, "left") == (200, True)
+        assert delete(up, "left")[0] == 404
+        assert gauge(up, told.running) == 0
+
+
+@pytest.mark.parametrize(("devices", "status"), [([0], 200), ([0, 1], 400)])
+def test_only_one_rank_alone_honours_a_temperature(tmp_path: Path, devices: list[int], status: int) -> None:
+    engine = PocketLlm(settings(tmp_path, devices=devices))
+    with Interruption() as interruption, running(engine, tmp_path / "arm", interruption) as up:
+        body = {"messages": [{"role": "user", "content": "Sea?"}], "max_tokens": 2, "temperature": 0.7}
+        got, said = ask(up.base_url, "/v1/chat/completions", body, timeout_s=60)
+    assert got == status
+    assert status == 200 or json.loads(said)["error"]["type"] == "server_error"
+
+
+def post(up: RunningEngine, **fields: object) -> http.client.HTTPConnection:
+    """A request on its way; nobody reads the answer."""
+    sent = http.client.HTTPConnection(up.base_url.removeprefix("http://"), timeout=30)
+    body = {"messages": [{"role": "user", "content": "Sea?"}], "temperature": 0, **fields}
+    sent.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
+    return sent
+
+
+def delete(up: RunningEngine, name: str) -> tuple[int, bool]:
+    connection = http.client.HTTPConnection(up.base_url.removeprefix("http://"), timeout=30)
+    connection.request("DELETE", f"/v1/requests/{name}")
+    with connection.getresponse() as reply:
+        return reply.status, bool(json.loads(reply.read()).get("cancelled"))
+
+
+def gauge(up: RunningEngine, name: str | None) -> float:
+    _, page = ask(up.base_url, "/metrics", None, timeout_s=30)
+    return next(float(line.split()[1]) for line in page.decode().splitlines() if line.startswith(f"{name} "))
 
 
 class Robbed(PocketLlm):
