@@ -65,11 +65,12 @@ class PocketLlm(base.Engine):
 
     def capabilities(self) -> base.Capabilities:
         fields = ("ignore_eos", "min_tokens", "cache_prompt", "stream_options", "continuous_usage_stats")
+        native = self.own.frontend == "native"
         return base.Capabilities(
             honours=dict.fromkeys(fields, "ignored"),
-            running="pocket_requests_running",
-            waiting="pocket_requests_waiting",
-            cancels_on_disconnect="no" if self.own.frontend == "native" else "yes",
+            running="pocket_requests_running" if native else None,  # the other one counts no slots
+            waiting="pocket_requests_waiting" if native else None,
+            cancels_on_disconnect="no" if native else "yes",
             metrics_path="/metrics",
         )
 

@@ -311,6 +311,7 @@ def test_the_python_front_end_is_waited_for_while_it_loads(
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     own = settings(tmp_path, frontend="serve", sidecar=None, backend="cpp", width=4, prefix_cache=False)
     assert PocketLlm.found(own).ok
+    assert PocketLlm(own).capabilities().running is None
     with Interruption() as interruption, running(PocketLlm(own), tmp_path / "arm", interruption) as up:
         assert chat(up)["usage"]["completion_tokens"] == 4
         assert option(up.command[0], "--max-batch-size") == "4"
