@@ -146,6 +146,8 @@ def asked_plan(
     assert traffic is not None
     if slo.ttft_ms is None and slo.latency_ms is None:
         raise PlanError(f"{where}: TPOT holds however long requests queue; add --ttft-ms or --latency-ms")
+    if not traffic.mix.get("stream") and not traffic.mix.get("chat"):
+        raise PlanError(f"{where}: users who leave are not waited for; add stream=1 or chat=1 to --mix")
     if slo.latency_ms is None and not traffic.mix.get("stream"):
         raise PlanError(f"{where}: only streams show a first token; add stream=1 to --mix, or --latency-ms")
     return chosen
