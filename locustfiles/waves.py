@@ -68,8 +68,8 @@ class Wave:
 def acceptance(settings: Settings) -> list[Wave]:
     """All waves in order: the warm-up (repeat 0), then every case, `repeats` times.
 
-    The warm-up goes over the ladder, and over long contexts if there are any: engines compile for a shape when
-    they first meet it.
+    The warm-up goes over the ladder, and over long contexts if there are any: engines compile for a shape
+    when they first meet it.
     """
     waves: list[Wave] = []
     for warmup in range(1, settings.warmups + 1):
