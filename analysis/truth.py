@@ -12,24 +12,24 @@ from analysis.streams import TEXT_KINDS
 def errors(arm: Arm) -> pd.DataFrame:
     """One row a measured value: request, clock, stream, metric (ttft, latency, itl) and error_ms.
 
-    Real milliseconds (not scaled): measured minus true. TTFT and latency count from the request's
-    arrival at the server, so a request's way there is part of the error; itl compares each gap between
-    text events with the gap between their writes. Only requests that passed.
+    Real milliseconds (not scaled): measured minus true. TTFT and latency both count from our sending, whose
+    stamp needs nobody's help; the truth ends with the engine's write, so the way to us is in the error. itl
+    compares each gap between text events with the gap between their writes. Only requests that passed.
     """
     rows = arm.requests[arm.requests["outcome"] == "ok"]
     both = rows.merge(arm.truth.drop_duplicates("request"), on="request", suffixes=("", "_true"))
     found = [
-        _since_arrival(both, "ttft", both["ttft_ms"] / arm.time_scale, "first_token_ns"),
-        _since_arrival(both, "latency", both["latency_ms"] / arm.time_scale, "end_ns"),
+        _since_sending(both, "ttft", both["ttft_ms"] / arm.time_scale, "first_token_ns"),
+        _since_sending(both, "latency", both["latency_ms"] / arm.time_scale, "end_ns"),
         _gaps(arm, both),
     ]
     return pd.concat(found, ignore_index=True).dropna(subset=["error_ms"])
 
 
-def _since_arrival(
+def _since_sending(
     both: pd.DataFrame, metric: str, measured_ms: pd.Series[float], until: str
 ) -> pd.DataFrame:
-    true_ms = (both[until] - both["arrived_ns"]).astype("float64") / 1e6
+    true_ms = (both[until] - both["sent_ns"]).astype("float64") / 1e6
     return pd.DataFrame(
         {
             "request": both["request"],

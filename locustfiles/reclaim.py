@@ -23,7 +23,8 @@ BUSY_METRICS = frozenset(
     }
 )
 ASK_EVERY_S = 0.02
-ANSWER_WITHIN_S = 2.0
+# llama.cpp answers no question about itself while it reads a prompt; for a long one that took 2.7 s here.
+ANSWER_WITHIN_S = 10.0
 
 
 class Slots:
@@ -44,6 +45,7 @@ class Slots:
     def seconds_until_free(self, left_ns: int, others: Callable[[], int], within_s: float) -> float | None:
         """Seconds from `left_ns` until no more than `others()` requests are served or queued.
 
+        Counted to the question, not to its answer, which a busy server may give late: a lower bound there.
         None if that takes longer than `within_s`.
         """
         while (time.time_ns() - left_ns) / 1e9 < within_s:

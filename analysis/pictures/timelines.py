@@ -87,6 +87,7 @@ def interleave_timeline(measured: Measured) -> Picture | None:
         if len(waves):
             found = lanes(arm, str(waves["wave"].iloc[len(waves) // 2]))
             panels.append((arm, sorted(found, key=lambda lane: lane.sent_s)))
+    panels = [(arm, found) for arm, found in panels if found]  # a run cut short may have ended none
     if not panels:
         return None
     named = [
