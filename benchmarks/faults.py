@@ -57,7 +57,8 @@ FINDINGS = {
 # Real engines that are rightly blamed.
 BLAMED = {
     "llamacpp": {
-        "stream.role": "a fault of llama.cpp: no role chunk if the reply begins with half a UTF-8 letter"
+        "disconnect.reclaims": "llama.cpp reads an abandoned prompt to its end",
+        "stream.role": "llama.cpp sends no role chunk if the reply begins with half a UTF-8 letter",
     },
 }
 
