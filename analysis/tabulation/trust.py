@@ -60,7 +60,7 @@ def measurement_error(measured: Measured) -> Table:
         "Measurement error",
         "What was measured minus what the simulated engine did, by the time of its own writes. REAL "
         "milliseconds: divide a time above by its arm's time scale before comparing. TTFT and latency "
-        "include the request's way to the server; ITL compares gap by gap. p99 and largest are of absolute "
+        "count from our sending; ITL compares gap by gap. p99 and largest are of absolute "
         "errors.",
         [Column("arm", "Arm"), Column("clock", "Clock"), Column("metric", "Metric"),
          Column("values", "Values", 0),
