@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 
 from fault_trials import OWN, Result, run, trials
@@ -145,8 +146,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="runs at a time")
     options = parser.parse_args()
     wanted, results = trials(options.only, options.real), []
+    simulated = [trial for trial in wanted if trial.kind != "real"]
+    alone = [trial for trial in wanted if trial.kind == "real"]  # each needs the whole machine
     with ThreadPoolExecutor(options.jobs) as pool:
-        for result in pool.map(run, wanted):
+        for result in chain(pool.map(run, simulated), map(run, alone)):
             results.append(result)
             trial = result.trial
             also = ", ".join(f"{code} {status}" for code, status in result.others.items())
