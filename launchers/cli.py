@@ -115,16 +115,26 @@ app.command()(capacity_command.capacity)
 
 @app.command()
 def serve(
-    engine: Annotated[str, typer.Argument(help="An engine's name; `headtohead engines` lists them.")],
+    engine: Annotated[
+        str, typer.Argument(help="An engine's name (`headtohead engines` lists them), or a plan, PLAN.toml.")
+    ],
+    arm: Annotated[str | None, typer.Option(help="Which arm of the plan.")] = None,
     mode: Annotated[str, typer.Option(help="batch, serial or static.")] = "batch",
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="By default a free one.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An engine setting, as in a plan.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder for the logs.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Once it is ready, a line of JSON: what Locust has to be told.")
+    ] = False,
 ) -> None:
-    """Run one engine in the foreground, supervised, until Ctrl-C."""
-    serving.serve(engine, mode, port, settings or [], out or default_folder(f"serve-{engine}"))
+    """Run one engine, or one arm of a plan, in the foreground, supervised, until Ctrl-C."""
+    folder = out or default_folder(f"serve-{Path(engine).stem}")
+    if engine.endswith(".toml"):
+        serving.serve_arm(Path(engine), arm, folder, as_json)
+    else:
+        serving.serve(engine, mode, port, settings or [], folder, as_json)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""One engine in the foreground, and the list of all engines."""
+"""One engine or one arm of a plan in the foreground, and the list of all engines."""
 
 from __future__ import annotations
 
@@ -11,32 +11,73 @@ from launchers import lifecycle, plan
 from launchers.engines import ENGINES
 from launchers.errors import PlanError
 from launchers.interruption import Interrupted, Interruption
-from launchers.resolve import resolve
+from launchers.resolve import ResolvedArm, resolve
 
 
-def serve(engine: str, mode: str, port: int | None, settings: list[str], folder: Path) -> None:
-    """Until Ctrl-C, or the engine's own end (EngineDied). HeadToHeadError on bad input or no start."""
-    asked = {"engine": engine, "mode": mode, "port": port, "settings": parse_settings(settings)}
-    arm = resolve(plan.parse({"name": "serve", "arm": [asked]}, "serve"), "serve").arms[0]
+def serve(engine: str, mode: str, port: int | None, settings: list[str], folder: Path, as_json: bool) -> None:
+    """One engine by its name. HeadToHeadError on bad input."""
+    asked = {
+        "name": engine,
+        "engine": engine,
+        "mode": mode,
+        "port": port,
+        "settings": parse_settings(settings),
+    }
+    foreground(
+        resolve(plan.parse({"name": "serve", "arm": [asked]}, "serve"), "serve").arms[0], folder, as_json
+    )
+
+
+def serve_arm(path: Path, name: str | None, folder: Path, as_json: bool) -> None:
+    """One arm of a plan. HeadToHeadError on bad input."""
+    arms = {arm.plan.name: arm for arm in resolve(plan.read(path), str(path)).arms}
+    if name not in arms:
+        raise PlanError(f"{path}: give one of its arms with --arm: {', '.join(arms)}")
+    foreground(arms[name], folder, as_json)
+
+
+def foreground(arm: ResolvedArm, folder: Path, as_json: bool) -> None:
+    """Until Ctrl-C, or the engine's own end (EngineDied). HeadToHeadError where it does not start.
+
+    Prints its URL on a line; with `as_json` a line of what Locust has to be told about it.
+    """
+    name = arm.plan.name
     with Interruption() as interruption:
         try:
             with lifecycle.running(
-                engine,
+                name,
                 arm.engine,
-                mode,
-                port=port,
+                arm.plan.mode,
+                port=arm.plan.port,
                 folder=folder,
                 deadline_s=arm.plan.start_deadline_s,
                 interruption=interruption,
             ) as up:
-                print(up.base_url, flush=True)
-                ready = f"{engine} is ready after {up.time_to_ready_s:.1f} s"
+                print(json.dumps(labels(arm, up.base_url)) if as_json else up.base_url, flush=True)
+                ready = f"{name} is ready after {up.time_to_ready_s:.1f} s"
                 print(f"{ready}; logs in {folder / 'logs'}; Ctrl-C stops it", file=sys.stderr)
                 while not (died := up.exited()):
                     interruption.sleep(0.2)
                 raise died
         except Interrupted:
-            print(f"{engine} is stopped", file=sys.stderr)
+            print(f"{name} is stopped", file=sys.stderr)
+
+
+def labels(arm: ResolvedArm, url: str) -> dict[str, Any]:
+    """The options of our Locust files that depend on the arm."""
+    workload = arm.workload
+    return {
+        "host": url,
+        "arm": arm.plan.name,
+        "engine": arm.engine.name,
+        "mode": arm.plan.mode,
+        "model": workload.model,
+        "width": arm.width,
+        "time_scale": arm.time_scale,
+        "payload": json.dumps(workload.payload) if workload.payload else "",
+        "stream_options": json.dumps(workload.stream_options) if workload.stream_options else "",
+        "without_done": not arm.engine.capabilities().sends_done,
+    }
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:

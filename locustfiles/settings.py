@@ -201,6 +201,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", default="results/by-hand/arm", metavar="DIR", help="folder for the rows of this arm")
     add("--run", default="by-hand", metavar="NAME", help="name of the run, as the rows show it")
     add("--arm", default="arm", metavar="NAME", help="name of the arm, as the rows show it")
+    add("--plan", default="", metavar="FILE", help="a plan whose engines the web page may start and stop")
     add("--engine", default="external", metavar="NAME", help="which engine answers, as the rows show it")
     add("--mode", default="batch", choices=MODES, help="how the engine was started")
     add("--model", default="default", metavar="NAME", help="model name to put into requests")

@@ -22,6 +22,7 @@ from locust.runners import MasterRunner, Runner, WorkerRunner
 from locust.web import WebUI
 
 from locustfiles import crew as messages
+from locustfiles.armcontrol import ArmControl
 from locustfiles.conductor import Conductor
 from locustfiles.crew import Crew
 from locustfiles.live import Live
@@ -53,6 +54,7 @@ class Stage:
         self._files: ArmFiles | None = None
         self._watch: SelfWatch | None = None
         self._live: Live | None = None
+        self._control: ArmControl | None = None
         self._register_messages()
         if isinstance(runner, WorkerRunner):
             # Fired in reverse order: before the worker tells the master that it quits.
@@ -62,11 +64,20 @@ class Stage:
     def show_on(self, web_ui: WebUI) -> None:
         """Add our tab to the web page."""
         self._live = Live()
+        options = self._environment.parsed_options
+        if options is not None and options.plan:
+            try:
+                self._control = ArmControl(Path(options.plan))
+            except ValueError as error:
+                raise SettingsError(str(error)) from None
+            quitting: Any = self._environment.events.quitting
+            quitting.add_listener(self._control.close)
         add_tab(
             web_ui,
             self._live,
             running=lambda: self.conductor.running if self.conductor is not None else 0,
             folder=lambda: self._files.folder if self._files is not None else None,
+            control=self._control,
         )
 
     def plan(self) -> None:
@@ -76,6 +87,10 @@ class Stage:
         if self._conducts:  # a shape chosen on the web page is known to the master only: the options tell all
             shape = self._environment.shape_class
             options.headtohead_play = getattr(shape, "play", "traffic")
+        if self._control is not None and self._control.options:  # the engine that was started on the page
+            for name, value in self._control.options.items():
+                setattr(options, name, value)
+            self._environment.host = options.host
         self.settings = Settings.of(options, self._environment.host)
         self.play = PLAYS[options.headtohead_play](options, self.settings)
         try:
@@ -203,19 +218,19 @@ def current() -> Stage:
 def _set_up(environment: Environment, runner: Runner, web_ui: WebUI | None, **_: Any) -> None:
     global _stage
     _stage = Stage(environment, runner)
-    if web_ui is not None:
-        _stage.show_on(web_ui)
     if isinstance(runner, MasterRunner) and environment.parsed_options is not None:
         # The users of a worker that died come back on those that live.
         environment.parsed_options.enable_rebalancing = True
     headless = environment.parsed_options is not None and environment.parsed_options.headless
-    if headless and not isinstance(runner, WorkerRunner):
-        try:
+    try:
+        if web_ui is not None:
+            _stage.show_on(web_ui)
+        if headless and not isinstance(runner, WorkerRunner):
             _stage.plan()
-        except SettingsError as error:
-            print(f"headtohead: {error}", file=sys.stderr)
-            sys.exit(2)
-        _stop_in_order(environment)
+            _stop_in_order(environment)
+    except SettingsError as error:
+        print(f"headtohead: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 def _stop_in_order(environment: Environment) -> None:

@@ -10,6 +10,7 @@ import gevent
 from flask import Blueprint, Response, jsonify, request, send_file
 from locust.web import WebUI
 
+from locustfiles.armcontrol import ArmControl
 from locustfiles.live import FIGURES, Live
 
 KEY = "headtohead"
@@ -21,8 +22,14 @@ COLUMNS = {
 FILES = ("requests.csv", "events.csv", "texts.jsonl", "conduct.json")
 
 
-def add_tab(web_ui: WebUI, live: Live, running: Callable[[], int], folder: Callable[[], Path | None]) -> None:
-    """Extend the page. `folder` is where the rows of the latest run are."""
+def add_tab(
+    web_ui: WebUI,
+    live: Live,
+    running: Callable[[], int],
+    folder: Callable[[], Path | None],
+    control: ArmControl | None = None,
+) -> None:
+    """Extend the page. `folder` is where the rows of the latest run are; `control`: of a plan's engines."""
     assert web_ui.app is not None
     web_ui.template_args.update(
         {
@@ -36,7 +43,10 @@ def add_tab(web_ui: WebUI, live: Live, running: Callable[[], int], folder: Calla
             + [{"href": f"./{KEY}/arms.csv", "title": "Download the arms so far as CSV"}],
         }
     )
-    web_ui.app.register_blueprint(_blueprint(web_ui, live, folder), url_prefix=f"{_base_path(web_ui)}/{KEY}")
+    prefix = f"{_base_path(web_ui)}/{KEY}"
+    web_ui.app.register_blueprint(_blueprint(web_ui, live, folder), url_prefix=prefix)
+    if control is not None:
+        web_ui.app.register_blueprint(_arms(web_ui, control), url_prefix=prefix)
     web_ui.app.after_request(lambda response: _extend(response, live))
     gevent.spawn(_sample, live, running)
 
@@ -74,6 +84,34 @@ def _blueprint(web_ui: WebUI, live: Live, folder: Callable[[], Path | None]) -> 
     }  # fmt: skip
     for rule, view in routes.items():
         pages.add_url_rule(rule, view.__name__, _guarded(web_ui, view))
+    return pages
+
+
+def _arms(web_ui: WebUI, control: ArmControl) -> Blueprint:
+    """Starting and stopping. Only JSON is taken, which no form of another site can send."""
+    pages = Blueprint(f"{KEY}-arms", __name__)
+
+    def bar() -> Response:
+        return send_file(PAGES / "arms.html")
+
+    def state() -> Response:
+        return jsonify(control.shown())
+
+    def start() -> Response:
+        options = web_ui.environment.parsed_options
+        folder = Path(options.out if options is not None else ".").parent / "engines"
+        refusal = control.start(str(request.get_json().get("arm")), folder)
+        return Response(refusal, 409) if refusal else jsonify(control.shown())
+
+    def stop() -> Response:
+        request.get_json()
+        control.stop()
+        return jsonify(control.shown())
+
+    pages.add_url_rule("/bar", "bar", _guarded(web_ui, bar))
+    pages.add_url_rule("/arms", "state", _guarded(web_ui, state))
+    pages.add_url_rule("/arms/start", "start", _guarded(web_ui, start), methods=["POST"])
+    pages.add_url_rule("/arms/stop", "stop", _guarded(web_ui, stop), methods=["POST"])
     return pages
 
 

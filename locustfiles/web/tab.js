@@ -15,4 +15,13 @@
       frame.style.height = `${frame.contentDocument.querySelector("main").offsetHeight}px`;
     }
   }, 300);
+  // Where a plan is given, a bar at the page's foot starts and stops its engines, before a run as well.
+  fetch("./headtohead/arms").then((answer) => {
+    if (!answer.ok) return;
+    const bar = document.createElement("iframe");
+    bar.src = "./headtohead/bar";
+    bar.title = "Arms of the plan";
+    bar.style.cssText = "border: 0; width: 100%; height: 44px; position: fixed; bottom: 0; left: 0; z-index: 2000";
+    document.body.append(bar);
+  });
 })();
