@@ -31,12 +31,17 @@ def _recovers(arm: Arm) -> Verdict:
 
 
 def _due_to_leaving(arm: Arm, bad: pd.DataFrame) -> pd.DataFrame:
-    """Those whose failure has no other reason: not also seen where nobody had left, not the engine's end."""
+    """Those whose failure has no other reason: not also seen where nobody had left, not the engine's end.
+
+    Nor an id given twice: both requests have it from their beginning, whoever leaves later.
+    """
     elsewhere = arm.requests[~arm.requests["case"].isin(["disconnect", "recover", "leak"])]
     known = set(elsewhere["failure"]) - {""}
     if str(arm.record.get("failure") or "").startswith("engine."):
         known |= {"http.connection", "engine.hang"}
-    return bad[~bad["failure"].isin(known)]
+    twice = arm.requests["response_id"][arm.requests["response_id"].duplicated()]
+    id_given_twice = (bad["failure"] == "stream.identity") & bad["response_id"].isin(set(twice) - {""})
+    return bad[~bad["failure"].isin(known) & ~id_given_twice]
 
 
 def _first(bad: pd.DataFrame) -> str:

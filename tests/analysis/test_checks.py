@@ -167,6 +167,16 @@ def test_a_slot_that_stays_busy_fails_unless_the_engine_is_known_for_it(
     assert statuses(folder)["disconnect.reclaims"] == status
 
 
+def test_an_id_given_twice_is_not_blamed_on_who_left_beside_it(tmp_path: Path) -> None:
+    arm = sound()
+    beside = next(row for row in arm.rows if row["request"] == "disconnect_reset-r1-1")
+    left = next(row for row in arm.rows if row["request"] == "disconnect_reset-r1-0")
+    left["response_id"] = "same"
+    beside |= {"response_id": "same", "outcome": "failed", "failure": "stream.identity", "detail": "same"}
+    found = statuses(arm.write(tmp_path))
+    assert (found["stream.identity"], found["disconnect.bystanders"]) == ("fail", "pass")
+
+
 def test_requests_that_were_never_sent_or_got_lost_fail(tmp_path: Path) -> None:
     arm = sound()
     folder = arm.write(tmp_path)
