@@ -45,10 +45,12 @@ class Fitter:
         return self._text(tokens, words, fillers, nonce=request)
 
     def _lead(self, nonce: str) -> int | None:
-        """Tokens of a short message with the nonce; not at its beginning where a cache could learn it."""
+        """Tokens of a short message with the nonce; not at its beginning, where a cache could learn it.
+
+        Digits make tokens with a space before them, in many tokenizers, but with no new line.
+        """
         if nonce not in self._leads:
-            digits = payloads.prompt(self._settings.seed, "", 1, nonce)
-            self._leads[nonce] = self._count(digits if self._tokenizes else f"Count {digits}")
+            self._leads[nonce] = self._count(f"Count\n{payloads.prompt(self._settings.seed, '', 1, nonce)}")
         return self._leads[nonce]
 
     def _text(self, tokens: int, words: int, fillers: int, nonce: str = COUNTING) -> str:

@@ -1,4 +1,5 @@
-"""A server that only counts tokens. Equal digits in a row are one: a number's count depends on its digits.
+"""A server that only counts tokens. Equal digits in a row are one: a number's count depends on its digits, and
+on whether a space is before them, which makes one token with the first two.
 
 Prints its port; ends with its standard input. With `--usage` it has no /tokenize, only the usage of answers.
 """
@@ -9,7 +10,7 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-TOKEN = re.compile(r"(\d)\1*|[A-Za-z]{1,6}|\S")
+TOKEN = re.compile(r" \d\d|(\d)\1*|[A-Za-z]{1,6}|\S")
 TEMPLATE_TOKENS = 9
 
 

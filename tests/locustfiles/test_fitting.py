@@ -25,13 +25,17 @@ def counting_server(*arguments: str) -> Iterator[str]:
         process.stdin.close()
 
 
+def fitter_for(server: str) -> Fitter:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return Fitter(Settings.of(parser.parse_args([]), server))
+
+
 @pytest.mark.parametrize("arguments", [(), ("--usage",)], ids=["by /tokenize", "by usage"])
 def test_every_repeat_has_exactly_the_tokens_that_were_asked_for(arguments: tuple[str, ...]) -> None:
     """The nonces of the repeats take different numbers of tokens, as they do in many real tokenizers."""
     with counting_server(*arguments) as server:
-        parser = argparse.ArgumentParser()
-        add_arguments(parser)
-        fitter = Fitter(Settings.of(parser.parse_args([]), server))
+        fitter = fitter_for(server)
         for tokens in (300, 4096):
             prompts = [fitter.content(tokens, f"long_context-{tokens}-r{repeat}-0") for repeat in range(8)]
             leads = {count([{"content": prompt.split()[0]}]) for prompt in prompts}
@@ -39,3 +43,10 @@ def test_every_repeat_has_exactly_the_tokens_that_were_asked_for(arguments: tupl
             assert len(leads) > 1
             assert {count([{"content": prompt}]) for prompt in prompts} == {tokens}
             assert len(set(prompts)) == len(prompts)
+
+
+def test_engines_with_the_same_tokens_get_the_same_bytes_however_they_count() -> None:
+    with counting_server() as tokenizes, counting_server("--usage") as answers:
+        one, other = fitter_for(tokenizes), fitter_for(answers)
+        for request in (f"long_context-300-r{repeat}-0" for repeat in range(8)):
+            assert one.content(300, request) == other.content(300, request)
