@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -38,10 +39,17 @@ def compare(first: Arm, second: Arm) -> list[Verdict]:
     return [check(first, second) for check in checks]
 
 
-def refusal(first: Arm, second: Arm) -> str:
-    """Why the two may not be compared, in words; "" if they may. Token totals are checked level by level."""
-    failed = [v for v in compare(first, second) if v["status"] == "fail" and v["check"] != "compare.work"]
-    return "; ".join(f"{v['check']}: {v['observed']}" for v in failed)
+def refusal(first: Arm, second: Arm, case: str) -> str:
+    """Why the two may not be compared in a case, in words; "" if they may. Token totals: level by level.
+
+    What another case sent is no reason: prompts fitted to two tokenizers differ, a ladder's do not.
+    """
+    cases = MEASURED_CASES if case in MEASURED_CASES else (case,)
+    one, other = (
+        replace(arm, requests=arm.requests[arm.requests["case"].isin(cases)]) for arm in (first, second)
+    )
+    asked = [_payload(one, other), _cache(first, second), _settings(one, other), _harness(first, second)]
+    return "; ".join(f"{v['check']}: {v['observed']}" for v in asked if v["status"] == "fail")
 
 
 def work_differs(first: Arm, second: Arm, case: str, count: int) -> str:

@@ -24,7 +24,7 @@ class Measured:
         self.forced: list[str] = []
         self._force = force
         # Tables, plots, verdicts and sentences ask for the same figures: each is worked out once.
-        self._refusals: dict[tuple[str, str], str] = {}
+        self._refusals: dict[tuple[str, str, str], str] = {}
         self._chosen: dict[tuple[str, str, int | None], pd.DataFrame] = {}
         self._ratios: dict[tuple[str, str, int, str], Estimate] = {}
 
@@ -81,7 +81,7 @@ class Measured:
             confidence_between(top, bottom),
         )
         differs = work_differs(top, bottom, _case(count), count)
-        return self.guarded(found, self.refused(top, bottom), differs)
+        return self.guarded(found, self.refused(top, bottom, _case(count)), differs)
 
     def growth(self, arm: Arm, count: int, column: str) -> Estimate:
         """A wave's `column` at one level of the ladder / of one request alone, on the same arm."""
@@ -93,10 +93,10 @@ class Measured:
         above, below = (self.of(arm, _case(count), count)["wall_s"] for arm in (top, bottom))
         return estimate.repeats_needed(above, below, paired=alternate(top, bottom))
 
-    def refused(self, first: Arm, second: Arm) -> str:
-        key = (first.name, second.name)
+    def refused(self, first: Arm, second: Arm, case: str) -> str:
+        key = (first.name, second.name, case)
         if key not in self._refusals:
-            self._refusals[key] = refusal(first, second)
+            self._refusals[key] = refusal(first, second, case)
         return self._refusals[key]
 
     def guarded(self, found: Estimate, *reasons_against: str) -> Estimate:

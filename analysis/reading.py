@@ -185,11 +185,13 @@ def read_json(path: Path, required: bool = False) -> dict[str, Any]:
     return value
 
 
-def read_texts(path: Path) -> dict[str, str]:
-    """Reply by request out of a file of JSON lines; a last line that was cut short is left out."""
+def read_texts(folder: Path) -> dict[str, str]:
+    """Reply by request out of an arm's texts.jsonl; a last line that was cut short is left out."""
     texts: dict[str, str] = {}
-    if path.exists():
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    path = find(folder, "texts.jsonl")
+    if path:
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for line in content.decode(errors="replace").splitlines():
             try:
                 entry = json.loads(line)
             except ValueError:

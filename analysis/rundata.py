@@ -94,7 +94,7 @@ class Arm:
     @cached_property
     def texts(self) -> dict[str, str]:
         """The reply's text of each request whose text was kept."""
-        return read_texts(self.path / "texts.jsonl")
+        return read_texts(self.path)
 
     def _said(self, key: str, otherwise: str) -> str:
         if self.record.get(key):

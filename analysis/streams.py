@@ -119,7 +119,7 @@ def _stream_metrics(arm: Arm) -> pd.DataFrame:
     known = text.streams >= 0
     for column, values in found.items():
         metrics.loc[text.streams[known], column] = values[known].astype(float)
-    usage = arm.requests["completion_tokens"].where(arm.requests["token_source"] == "usage")
+    usage = arm.requests["completion_tokens"].where(arm.requests["token_source"].isin(["usage", "budget"]))
     metrics["tokens_per_event"] = usage.astype("float64") / metrics["text_events"]
     return metrics
 

@@ -1,7 +1,8 @@
 """Copies what is worth keeping of a run: `python docs/publish_run.py RUN docs/results/NAME`.
 
-Kept: run.json, the records, rows, events, samples, the engines' logs, and a report made anew from the copy.
-Left out: texts, Locust's page, tables as CSV. Paths of this machine and the kernel's build name are masked.
+Kept: run.json, the records, rows, events, texts, samples, the engines' logs, and a report made anew from
+the copy. Left out: Locust's page, tables as CSV. Paths of this machine and the kernel's build name are
+masked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pathlib import Path
 import analysis
 
 PLAIN = ("record.json", "conduct.json", "clock.json", "locust_stats.csv", "locust_failures.csv")
-PACKED = ("requests.csv", "telemetry.csv", "client.csv", "truth.csv", "truth_events.csv", "logs/engine*.log")
+PACKED = ("requests.csv", "telemetry.csv", "client.csv", "truth.csv", "truth_events.csv", "texts.jsonl",
+          "logs/engine*.log")  # fmt: skip
 LOG_BYTES = 200_000
 KERNEL = re.compile(rb"(Linux \d+\.\d+)[\w.+-]*")
 

@@ -22,6 +22,9 @@ def speeds(arm: Arm) -> pd.DataFrame:
     prefill_tok_s, decode_tok_s, wall_s, problem. Engine seconds; `asked` is the length that was asked for."""
     rows = arm.recorded[arm.recorded["case"] == "long_context"]
     tokens = rows["prompt_tokens"].astype("float64")
+    # A server that counts, only not in streams: the prompt was fitted by its count.
+    if arm.requests["prompt_tokens"].notna().any():
+        tokens = tokens.fillna(rows["prompt_words"].astype("float64"))
     decoded = rows["completion_tokens"].astype("float64") - 1
     span_s = (rows["last_token_ms"] - rows["ttft_ms"]) / 1000
     prefill_s = rows["ttft_ms"] / 1000
@@ -62,7 +65,8 @@ def long_context(measured: Measured, mode: str) -> Table:
         f"Single request, long context ({mode} mode)",
         "One request at a time. Prefill tok/s: prompt tokens / time to first token (s). Decode tok/s: tokens "
         "after the first / time since the first. Ratios are of speeds, also for wall: above 1, the first is "
-        "faster. A prompt more than 0.1 % off its length is marked. Seconds of the engine's clock.",
+        "faster. A prompt more than 0.1 % off its length is marked; one whose stream carries no usage has "
+        "the length that it was fitted to. Seconds of the engine's clock.",
         columns,
     )
     for asked in sorted({int(one) for frame in by_arm.values() for one in frame["asked"].dropna()}):
@@ -117,4 +121,4 @@ def _ratio(measured: Measured, top: Arm, bottom: Arm, at: dict[str, pd.DataFrame
     differs = ""
     if len(above) == len(below) and totals[0] != totals[1]:
         differs = f"compare.work: {totals[0]} against {totals[1]} prompt and decode tokens"
-    return measured.guarded(found, measured.refused(top, bottom), differs)
+    return measured.guarded(found, measured.refused(top, bottom, "long_context"), differs)

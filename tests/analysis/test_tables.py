@@ -128,6 +128,23 @@ def test_unequal_payloads_are_refused_and_forced_with_the_reason_above_every_tab
     assert tables(load(run_dir), force=True)["head_to_head"]["pocketllm_vllm_ratio"].notna().all()
 
 
+def test_what_another_case_sent_refuses_only_that_case(tmp_path: Path) -> None:
+    """Prompts of exact lengths differ between tokenizers; a ladder sends both engines the same bytes."""
+    for name in ("a", "b"):
+        arm = MadeArm(f"{name}-batch", name, "batch", Engine())
+        arm.acceptance(repeats=2)
+        for repeat in (1, 2):
+            arm.wave(f"long_context-64-r{repeat}", "long_context", 1, repeat, [Asked(64, stream=True)])
+            arm.rows[-1]["payload_sha256"] = f"fitted to {name}"
+        arm.write(tmp_path)
+    run = load(tmp_path)
+    failed = [v["observed"] for v in compare(*run.arms) if v["status"] == "fail"]
+    found = tables(run)
+    assert failed == ["2 of 46 payloads differ"]
+    assert found["head_to_head"]["a_b_ratio"].notna().all()
+    assert found["long_context"]["wall_ratio_mark"][0] == "compare.payload: 2 of 2 payloads differ"
+
+
 def test_no_speedup_is_printed_where_the_work_differs(run_dir: Path) -> None:
     rewrite(run_dir / "pocketllm-serial" / "requests.csv", completion_tokens=31)
     found = tables(load(run_dir))["concurrent"]
@@ -200,10 +217,13 @@ def test_long_context_speeds_and_their_ratios(tmp_path: Path) -> None:
         arm = MadeArm(f"{name}-batch", name, "batch", Engine(speed=speed), noise=0.0, tokens=128)
         for words in (4096, 8192):
             arm.wave(f"long_context-{words}-r1", "long_context", 1, 1, [Asked(words, stream=True)])
-        for row in arm.rows:
-            row["prompt_tokens"] = row["prompt_words"]
+        arm.wave("single-r1", "single", 1, 1, [Asked()])
+        for row in arm.rows:  # b tells usage outside of streams only
+            tells = name == "a" or row["case"] == "single"
+            row["prompt_tokens"] = row["prompt_words"] if tells else ""
         arm.write(tmp_path)
     found = tables(load(tmp_path))["long_context"]
+    assert found["b_prefill_tok_s"].notna().all()
     assert list(found["prompt_tokens"]) == [4096, 8192]
     assert set(found["decode_tokens"]) == {127}
     for kind in ("prefill", "decode", "wall"):

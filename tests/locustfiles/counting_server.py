@@ -1,5 +1,5 @@
-"""A server that only counts tokens. Equal digits in a row are one: a number's count depends on its digits, and
-on whether a space is before them, which makes one token with the first two.
+"""A server that only counts tokens. Equal digits in a row are one, and a space with two digits is one: what a
+number takes depends on its digits and on what is before it.
 
 Prints its port; ends with its standard input. With `--usage` it has no /tokenize, only the usage of answers.
 """
