@@ -16,19 +16,18 @@ BUSY_METRICS = frozenset(
         "vllm:num_requests_waiting",
         "llamacpp:requests_processing",
         "llamacpp:requests_deferred",
-        "sglang:num_running_reqs",
-        "sglang:num_queue_reqs",
         "pocket_requests_running",
         "pocket_requests_waiting",
     }
 )
+"""SGLang's are not among them: it refreshes them every 40 decode steps, and where none follow, every 30 s."""
 ASK_EVERY_S = 0.02
 # llama.cpp answers no question about itself while it reads a prompt; for a long one that took 2.7 s here.
 ANSWER_WITHIN_S = 10.0
 
 
 class Slots:
-    """Asks /metrics, or /slots where that says nothing."""
+    """Asks /metrics; where that says nothing, SGLang's /v1/loads or llama.cpp's /slots."""
 
     def __init__(self, settings: Settings) -> None:
         self._connection = Connection(settings.target)
@@ -37,9 +36,9 @@ class Slots:
 
     @property
     def how(self) -> str:
-        """Where the server tells: "metrics", "slots", or "" if nowhere."""
+        """Where the server tells: "metrics", "loads", "slots", or "" if nowhere."""
         if self._how is None:
-            self._how = next((how for how in ("metrics", "slots") if self._busy(how) is not None), "")
+            self._how = next((how for how in SOURCES if self._busy(how) is not None), "")
         return self._how
 
     def seconds_until_free(self, left_ns: int, others: Callable[[], int], within_s: float) -> float | None:
@@ -57,13 +56,13 @@ class Slots:
         return None
 
     def _busy(self, how: str) -> int | None:
-        exchange = self._connection.prepare("GET", f"/{how}", self._headers)
+        path, busy = SOURCES[how]
+        exchange = self._connection.prepare("GET", path, self._headers)
         exchange.send()
         reply = exchange.wait(ANSWER_WITHIN_S)
         if reply.end != "complete" or reply.status != 200:
             return None
-        text = reply.body.decode("utf-8", "replace")
-        return busy_by_metrics(text) if how == "metrics" else busy_by_slots(text)
+        return busy(reply.body.decode("utf-8", "replace"))
 
 
 def busy_by_metrics(text: str) -> int | None:
@@ -78,6 +77,15 @@ def busy_by_metrics(text: str) -> int | None:
     return int(sum(values)) if values else None
 
 
+def busy_by_loads(text: str) -> int | None:
+    """Requests running and waiting, out of SGLang's /v1/loads; None if it is something else."""
+    try:
+        loads = json.loads(text)["loads"]
+        return sum(int(load["num_running_reqs"]) + int(load["num_waiting_reqs"]) for load in loads)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
 def busy_by_slots(text: str) -> int | None:
     """Busy slots, out of llama.cpp's /slots; None if it is something else."""
     try:
@@ -87,3 +95,10 @@ def busy_by_slots(text: str) -> int | None:
     if not isinstance(slots, list) or not all(isinstance(slot, dict) for slot in slots):
         return None
     return sum(bool(slot.get("is_processing")) for slot in slots)
+
+
+SOURCES: dict[str, tuple[str, Callable[[str], int | None]]] = {
+    "metrics": ("/metrics", busy_by_metrics),
+    "loads": ("/v1/loads?include=core", busy_by_loads),
+    "slots": ("/slots", busy_by_slots),
+}

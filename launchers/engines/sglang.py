@@ -47,6 +47,7 @@ class Sglang(base.Engine):
             waiting="sglang:num_queue_reqs",
             cached="usage.prompt_tokens_details.cached_tokens",
             metrics_path="/metrics",
+            cancels_on_disconnect="late",  # a stream's request 2 s later; others are looked at every 4 s
         )
 
     @classmethod

@@ -13,6 +13,11 @@ from typing import Any
 from launchers.simulator import profile, wire
 from launchers.simulator.server import Connection, Simulator
 
+STALE_METRICS = b"""# TYPE sglang:num_running_reqs gauge
+sglang:num_running_reqs{model_name="m"} 1.0
+# TYPE sglang:num_queue_reqs gauge
+sglang:num_queue_reqs{model_name="m"} 0.0
+"""
 FLAGS: dict[str, Any] = {
     "--model-path": str,
     "--served-model-name": str,
@@ -47,6 +52,13 @@ def parser() -> argparse.ArgumentParser:
 async def serve(asked: argparse.Namespace) -> None:
     class Answering(Connection):
         def _small_answer(self, method: str, path: str) -> bytes:
+            if (method, path) == ("GET", "/metrics"):  # as it was at the last of every 40 decode steps
+                return wire.response(200, STALE_METRICS, "text/plain; version=0.0.4; charset=utf-8")
+            if (method, path) == ("GET", "/v1/loads"):
+                scheduler = simulator.engine.scheduler
+                running, waiting = len(scheduler.running), len(scheduler.waiting)
+                load = {"dp_rank": 0, "num_running_reqs": running, "num_waiting_reqs": waiting}
+                return wire.response(200, {"version": "0.5.23", "loads": [load]})
             if (method, path) != ("GET", "/server_info"):
                 return super()._small_answer(method, path)
             # The width is what the memory allows: half of what is asked for, on this imagined GPU.

@@ -17,7 +17,7 @@ from launchers.resolve import build_engines
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs" / "engines.md").read_text()
 FIELDS = ("ignore_eos", "min_tokens", "stream_options", "continuous_usage_stats", "cache_prompt")
-LEAVING = {"yes": "stops", "no": "goes on", "late": "stops late", "unknown": "not tried"}
+LEAVING = {"yes": "stops", "no": "goes on", "late": "stops late", "unknown": "not known"}
 NEEDED: dict[str, dict[str, str]] = {
     "command": {"command": "server {port}"},
     "external": {"url": "http://127.0.0.1:1"},

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
-import pytest
 
 from tests.engines.test_pocketllm import settings
 from tests.launchers.bench import ENDLESS, Bench
@@ -22,16 +20,6 @@ repeats = 2
 max_tokens = 8
 stream_options = {}
 """
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    bench = Bench(tmp_path)
-    yield bench
-    left = bench.processes()
-    for process in left:
-        process.kill()
-    assert left == [], "a test has to leave no process behind"
 
 
 def arm(folder: Path, mode: str, devices: list[int]) -> str:

@@ -8,6 +8,23 @@ from launchers.engines.sglang import Sglang, SglangSettings
 from launchers.interruption import Interruption
 from tests.engines import standin_sglang
 from tests.engines.support import chat, command, running
+from tests.launchers.bench import Bench, read_json
+
+LEAVERS = """
+name = "sglang"
+[workload]
+cases = ["streams", "disconnect"]
+ladder = [2]
+repeats = 2
+max_tokens = 32
+
+[[arm]]
+name = "batch"
+engine = "sglang"
+mode = "batch"
+[arm.settings]
+width = 8
+"""
 
 
 def settings(folder: Path, **changes: object) -> SglangSettings:
@@ -55,3 +72,16 @@ def test_it_tells_the_width_that_its_memory_allows(tmp_path: Path) -> None:
         assert up.effective["batch_width"] == 4
         assert up.effective["max_running_requests"] == 8
         assert up.effective["disable_radix_cache"] is True
+
+
+def test_a_slot_is_seen_to_be_free_in_its_load_and_not_in_its_stale_metrics(
+    bench: Bench, tmp_path: Path
+) -> None:
+    own = settings(tmp_path)
+    plan = LEAVERS + f'checkpoint = "{own.checkpoint}"\npython = "{own.python}"\n'
+    code, stdout, stderr = bench.run(plan)
+    reclaims = read_json(bench.out / "batch" / "conduct.json")["reclaims"]
+
+    assert code in (0, 1), stdout + stderr
+    assert [found["how"] for found in reclaims] == ["loads"] * 2
+    assert all(found["reclaim_s"] is not None for found in reclaims)
