@@ -29,7 +29,7 @@ def print_tables(console: Console, measured: Measured, tables: list[Table]) -> N
             caption_justify="left", caption_style="dim", title_style="",
         )  # fmt: skip
         for column, right in zip(table.columns, table.numeric(), strict=True):
-            shown.add_column(escape(column.title), justify="right" if right else "left")
+            shown.add_column(escape(column.title), justify="right" if right else "left", overflow="fold")
         for row in rows:
             shown.add_row(*map(escape, row))
         console.print(shown)
@@ -42,7 +42,7 @@ def print_verdicts(
     """What did not pass, check by check; what passed, as a count for each arm."""
     shown = RichTable(title="[bold]Verdicts[/bold]", title_justify="left", title_style="")
     for title in ("Arm", "Check", "Status", "Observed", "Limit", "Detail"):
-        shown.add_column(title)
+        shown.add_column(title, overflow="fold")
     for name, found in verdicts.items():
         loud = [v for v in ranked(found) if v["status"] in ("fail", "warn")]
         status = status_of(found, records.get(name))

@@ -22,6 +22,7 @@ from locust.runners import MasterRunner, Runner, WorkerRunner
 from locust.web import WebUI
 
 from locustfiles import crew as messages
+from locustfiles.arguments import add_arguments
 from locustfiles.armcontrol import ArmControl
 from locustfiles.conductor import Conductor
 from locustfiles.crew import Crew
@@ -29,7 +30,7 @@ from locustfiles.live import Live
 from locustfiles.plays import PLAYS, Play, Tick
 from locustfiles.rows import ArmFiles
 from locustfiles.selfwatch import SelfWatch
-from locustfiles.settings import Settings, SettingsError, add_arguments
+from locustfiles.settings import Settings, SettingsError
 from locustfiles.webtab import add_tab
 
 logger = logging.getLogger(__name__)

@@ -194,3 +194,13 @@ def make_run(
             names.append(made.name)
     (folder / "run.json").write_text(json.dumps({"headtohead": "0.1.0", "status": "pass", "arms": names}))
     return folder
+
+
+def rewrite(path: Path, **changes: object) -> None:
+    """Change cells of every row of a CSV file."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(row | changes for row in rows)

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from locustfiles import payloads
+from locustfiles.arguments import add_arguments
 from locustfiles.demand import Demand
-from locustfiles.settings import Settings, SettingsError, add_arguments
+from locustfiles.settings import Settings, SettingsError
 from locustfiles.waves import Call
 
 

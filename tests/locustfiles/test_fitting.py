@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from locustfiles.arguments import add_arguments
 from locustfiles.fitting import Fitter
-from locustfiles.settings import Settings, add_arguments
+from locustfiles.settings import Settings
 from tests.locustfiles.counting_server import count
 from tests.locustfiles.support import REPOSITORY
 

@@ -5,7 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from locustfiles import payloads
-from locustfiles.settings import Settings, add_arguments
+from locustfiles.arguments import add_arguments
+from locustfiles.settings import Settings
 from locustfiles.waves import acceptance, users_needed
 
 
