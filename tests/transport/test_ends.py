@@ -88,9 +88,18 @@ def test_a_server_that_resets_whatever_connects() -> None:
 
 
 def test_a_server_that_resets_the_connection_made_beforehand_gets_the_request_on_another() -> None:
-    with ScriptedServer(Peer.reset, sending(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
+    made: list[bool] = []
+
+    def reset_once_made(peer: Peer) -> None:
+        while not made:
+            sleep(0.001)
+        peer.reset()
+
+    with ScriptedServer(reset_once_made, sending(b"HTTP/1.1 204 No Content\r\n\r\n")) as server:
         connection = Connection(server.target)
         exchange = connection.prepare("POST", "/", {}, b"{}")
+        assert connection.is_open
+        made.append(True)
         while connection.is_open:
             gevent.sleep(0.001)
         exchange.send()
