@@ -62,7 +62,7 @@ def test_a_second_run_never_mixes_its_rows_into_the_first(tmp_path: Path) -> Non
 
 def test_our_arguments_have_help() -> None:
     shown = subprocess.run(
-        [sys.executable, "-m", "locustfiles.settings"],
+        [sys.executable, "-m", "locustfiles.arguments"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
