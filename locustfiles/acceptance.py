@@ -6,7 +6,7 @@ One arm's acceptance, from the warm-up to the client that walks away:
 
 `waves` says which requests start together, `checks` what each answer must look like; the rows of all
 requests are in the folder that --out names. Without --headless the same runs from Locust's web page.
-All arguments: python -m locustfiles.settings
+All arguments: python -m locustfiles.arguments
 """
 
 from locust import LoadTestShape
