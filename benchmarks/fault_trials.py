@@ -11,17 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from launchers.simulator.catalogue import DIALECTS, EXPECTED, FAULTS
+from locustfiles import arguments
 
-CASES = [
-    "single",
-    "ladder",
-    "interleave",
-    "streams",
-    "disconnect",
-    "disconnect_variants",
-    "leak",
-    "isolation",
-]
+CASES = [case for case in arguments.CASES if case != "long_context"]
 # Codes that need the same engine in its other mode beside it.
 BETWEEN_ARMS = ("compare.", "serial.flat", "batch.multiplexes")
 ONE_MODE = {"serial-batches": "serial", "batch-serialises": "batch"}

@@ -26,6 +26,7 @@ from launchers.plan import Plan
 from launchers.probe import probed
 from launchers.resolve import resolve
 from launchers.run import PlanRun, default_folder
+from locustfiles.arguments import CASES
 
 app = typer.Typer(
     help="Head-to-head load tests of OpenAI-compatible LLM servers: does it batch, does it stay correct, "
@@ -82,7 +83,7 @@ def accept(
         str | None, typer.Option(help="Model name for the requests; default: the served one.")
     ] = None,
     cases: Annotated[
-        str | None, typer.Option(metavar="NAMES", help=f"What to try, out of: {' '.join(plans.CASES)}.")
+        str | None, typer.Option(metavar="NAMES", help=f"What to try, out of: {' '.join(CASES)}.")
     ] = None,
     repeats: Repeats = None,
     deadline: Deadline = None,

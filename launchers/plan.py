@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -21,21 +21,9 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from launchers.errors import PlanError
+from locustfiles.arguments import Case, Load, Mode
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)]
-Mode = Literal["batch", "serial", "static"]
-Case = Literal[
-    "single",
-    "ladder",
-    "interleave",
-    "streams",
-    "disconnect",
-    "disconnect_variants",
-    "leak",
-    "isolation",
-    "long_context",
-]
-CASES: tuple[Case, ...] = get_args(Case)
 Count = Annotated[int, Field(ge=1)]
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -71,7 +59,7 @@ class Slo(Strict):
 class Traffic(Strict):
     """Sustained load: users (closed) or requests a second (poisson, constant), one level after the other."""
 
-    load: Literal["closed", "poisson", "constant", "trace"] = "closed"
+    load: Load = "closed"
     levels: Annotated[list[Seconds], Field(min_length=1)] = [4.0]
     hold_s: Seconds = 30.0
     ramp_s: Annotated[float, Field(ge=0)] = 0.0

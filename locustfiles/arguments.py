@@ -7,9 +7,11 @@ They stay strings and numbers, because Locust's web form and its messages to wor
 import argparse
 import json
 from argparse import ArgumentTypeError
-from typing import Any
+from typing import Any, Literal, get_args
 
-CASES = (
+Mode = Literal["batch", "serial", "static"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+Case = Literal[
     "single",
     "ladder",
     "interleave",
@@ -19,9 +21,10 @@ CASES = (
     "leak",
     "isolation",
     "long_context",
-)
-LOADS = ("closed", "poisson", "constant", "trace")
-MODES = ("batch", "serial", "static")
+]
+CASES: tuple[Case, ...] = get_args(Case)
+Load = Literal["closed", "poisson", "constant", "trace"]
+LOADS: tuple[Load, ...] = get_args(Load)
 
 
 def whole_numbers(text: str) -> tuple[int, ...]:
