@@ -246,6 +246,8 @@ def show(
 
 
 def require_run(folder: Path) -> Path:
+    if (folder / "capacity.json").is_file():
+        raise PlanError(f"{folder} is a search for capacity, not a run; its rates are in capacity.json")
     if not (folder / "run.json").is_file():
         raise PlanError(f"{folder} is not the folder of a run: it has no run.json")
     return folder

@@ -108,6 +108,16 @@ def test_bad_input_is_one_line_and_exit_2(words: list[str], line: str) -> None:
     assert line in done.stderr
 
 
+def test_the_folder_of_a_search_for_capacity_is_told_from_a_run(tmp_path: Path) -> None:
+    (tmp_path / "capacity.json").write_text("{}")
+    done = headtohead("report", str(tmp_path))
+
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"headtohead: {tmp_path} is a search for capacity, not a run; its rates are in capacity.json\n"
+    )
+
+
 def test_serve_runs_one_engine_until_ctrl_c(tmp_path: Path) -> None:
     words = [
         "serve",
