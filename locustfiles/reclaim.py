@@ -78,11 +78,16 @@ def busy_by_metrics(text: str) -> int | None:
 
 
 def busy_by_loads(text: str) -> int | None:
-    """Requests running and waiting, out of SGLang's /v1/loads; None if it is something else."""
+    """Requests running and waiting, out of SGLang's /v1/loads; None if it is something else.
+
+    One whose prompt is being read is in neither count, but holds tokens.
+    """
     try:
         loads = json.loads(text)["loads"]
-        return sum(int(load["num_running_reqs"]) + int(load["num_waiting_reqs"]) for load in loads)
-    except (ValueError, KeyError, TypeError):
+        counts = [int(load["num_running_reqs"]) + int(load["num_waiting_reqs"]) for load in loads]
+        held = [int(load.get("num_used_tokens", 0)) for load in loads]
+        return sum(max(count, int(tokens > 0)) for count, tokens in zip(counts, held, strict=True))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return None
 
 
