@@ -33,9 +33,8 @@ def exposure(arm: Arm) -> pd.DataFrame:
         at = mine["at_ns"].to_numpy()
         first = np.minimum(np.searchsorted(at, start[places]), len(at) - 1)
         last = np.minimum(np.searchsorted(at, end[places]), len(at) - 1)
-        for column in exposed.columns:
-            worst = _range_max(mine[column].to_numpy(dtype="float64"), first, last)
-            exposed.iloc[places, exposed.columns.get_loc(column)] = worst  # type: ignore[index]
+        for number, column in enumerate(exposed.columns):
+            exposed.iloc[places, number] = _range_max(mine[column].to_numpy(dtype="float64"), first, last)
     return exposed
 
 

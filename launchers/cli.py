@@ -120,7 +120,9 @@ def serve(
         str, typer.Argument(help="An engine's name (`headtohead engines` lists them), or a plan, PLAN.toml.")
     ],
     arm: Annotated[str | None, typer.Option(help="Which arm of the plan.")] = None,
-    mode: Annotated[str, typer.Option(help="batch, serial or static.")] = "batch",
+    mode: Annotated[
+        str | None, typer.Option(help="batch, serial or static; batch if not said.", show_default=False)
+    ] = None,
     port: Annotated[int | None, typer.Option(min=1, max=65535, help="By default a free one.")] = None,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="An engine setting, as in a plan.")
@@ -133,9 +135,17 @@ def serve(
     """Run one engine, or one arm of a plan, in the foreground, supervised, until Ctrl-C."""
     folder = out or default_folder(f"serve-{Path(engine).stem}")
     if engine.endswith(".toml"):
+        if mode or port or settings:
+            raise PlanError(
+                f"{engine} says the mode, port and settings of its arms; leave out --mode, --port, --set"
+            )
         serving.serve_arm(Path(engine), arm, folder, as_json)
     else:
-        serving.serve(engine, mode, port, settings or [], folder, as_json)
+        if arm:
+            raise PlanError(
+                f"--arm {arm}: {engine} is an engine; give a plan (PLAN.toml), or leave out --arm"
+            )
+        serving.serve(engine, mode or "batch", port, settings or [], folder, as_json)
 
 
 @app.command()

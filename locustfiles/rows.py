@@ -108,7 +108,7 @@ def fill_in(row: RequestRow, reading: Reading) -> None:
         row.ttft_ms = texts[0].at_ms if texts else None
         row.last_token_ms = texts[-1].at_ms if texts else None
         row.completion_tokens, row.token_source = len(texts), "events"
-    if row.finish_reason == "length" and reply.end == "complete":
+    if row.finish_reason == "length" and reply.end == "complete":  # only a full budget ends so
         row.completion_tokens, row.token_source = row.max_tokens, "budget"
     if usage is not None and usage.completion is not None:
         row.completion_tokens, row.token_source = usage.completion, "usage"

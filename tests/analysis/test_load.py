@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -82,15 +83,22 @@ def test_several_runs_stand_side_by_side(tmp_path: Path) -> None:
     assert load_many([one, two]).subjects == ["monday: alpha", "tuesday: alpha"]
 
 
+def broken_record(path: Path) -> Path:
+    (path / "run.json").write_text("{")
+    return path
+
+
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
         (lambda path: path / "nowhere", "no such folder"),
         (lambda path: path, "no arm with a requests.csv"),
-        (lambda path: (path / "run.json").write_text("{") and path, "not JSON"),
+        (broken_record, "not JSON"),
     ],
 )
-def test_what_is_no_run_is_refused_in_one_line(tmp_path: Path, spoil, says: str) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_run_is_refused_in_one_line(
+    tmp_path: Path, spoil: Callable[[Path], Path], says: str
+) -> None:
     with pytest.raises(RunError, match=says) as error:
         load(spoil(tmp_path))
     assert "\n" not in str(error.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
@@ -166,7 +167,7 @@ def test_simulated_time_is_said_above_every_table_of_engine_time(tmp_path: Path)
 
 
 def test_the_terminal_shows_tables_and_verdicts(run_dir: Path) -> None:
-    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115 - lives as the test
+    console = Console(width=200, record=True, file=io.StringIO())
     print_report(load(run_dir), console)
     text = console.export_text()
     for expected in ("Single request", "Head-to-head", "faster", "Verdicts", "between arms"):

@@ -91,6 +91,9 @@ def test_a_server_that_wants_a_key(tmp_path: Path) -> None:
         (["report", "nowhere"], "nowhere is not the folder of a run: it has no run.json"),
         (["gate", "nowhere", "--baseline", "x"], "nowhere is not the folder of a run: it has no run.json"),
         (["serve", "vlllm"], "arm 1 engine: is 'vlllm'; did you mean 'vllm'?"),
+        (["serve", "simulated", "--arm", "a"], "--arm a: simulated is an engine; give a plan"),
+        (["serve", "plans/demo.toml"], "plans/demo.toml: give one of its arms with --arm: "),
+        (["serve", "plans/demo.toml", "--mode", "serial"], "says the mode, port and settings of its arms"),
         (["serve", "simulated", "--set", "width"], "--set width: must be KEY=VALUE, as width=4"),
         (
             ["serve", "simulated", "--set", "width=0"],

@@ -88,7 +88,7 @@ def main() -> None:
     arguments.add_argument("--architecture", default="")
     given = arguments.parse_args()
     sys.stdin.reconfigure(encoding="utf-8", errors="replace")  # type: ignore[union-attr]  # the native side's bytes
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]  # never a plain TextIO
     sidecar = Sidecar(given.ckpt)
     say(
         {
